@@ -1,0 +1,219 @@
+package export
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/hyapp/walletarchive/internal/objstore"
+	"github.com/hyapp/walletarchive/manifest"
+	"github.com/hyapp/walletarchive/verify"
+)
+
+// committer writes packed batches to the store and records them.
+type committer struct {
+	store Store
+	led   Ledger
+	lock  Lock
+	about About
+	opts  Options
+}
+
+// commit carries one batch through docs/FORMAT.md "Commit order" from the data
+// object to the receipt. The Batch is not nil once there is something to say.
+func (c *committer) commit(ctx context.Context, p *packed) (*Batch, error) {
+	f := p.figures
+	m, err := c.manifest(f, p.fidelity)
+	if err != nil {
+		return nil, err
+	}
+	b := &Batch{
+		BatchID: m.BatchID, DataObjectKey: m.DataObjectKey, Rows: m.RowCount, FirstCursor: m.FirstCursor, LastCursor: m.LastCursor,
+		CompressedBytes: m.CompressedBytes, NDJSONSHA256: m.NDJSONSHA256, Fidelity: m.PayloadFidelity,
+	}
+	if c.opts.DryRun {
+		return b, nil
+	}
+	log := c.opts.Logger.With("app_code", m.AppCode, "batch_id", m.BatchID)
+	loc, err := m.Location()
+	if err != nil {
+		return b, err
+	}
+	if err := c.putData(ctx, p, &m, b); err != nil {
+		return b, err
+	}
+	raw, err := c.putManifest(ctx, &m, loc, b)
+	if err != nil {
+		return b, err
+	}
+	if err := c.putSuccess(ctx, &m, raw, loc, b); err != nil {
+		return b, err
+	}
+	log.InfoContext(ctx, "batch written, reading it back", "row_count", m.RowCount, "compressed_bytes", m.CompressedBytes, "adopted", b.Adopted)
+	return b, c.record(ctx, loc, b)
+}
+
+func (c *committer) manifest(f manifest.Figures, fidelity *manifest.PayloadFidelity) (manifest.Manifest, error) {
+	m, err := manifest.New(c.opts.Prefix, c.opts.AppCode, f, c.opts.Now())
+	if err != nil {
+		return m, err
+	}
+	m.PayloadFidelity = fidelity
+	m.EventIDCollation = c.about.EventIDCollation
+	m.Source = c.about.Origin
+	m.Writer = c.opts.Writer
+	return m, nil
+}
+
+func (c *committer) putOptions(contentType string) objstore.PutOptions {
+	o := c.opts.Put
+	return objstore.PutOptions{ContentType: contentType, RetainUntil: o.RetainUntil, SSE: o.SSE, Tags: o.Tags}
+}
+
+// putData writes the data object. When another one is there that unpacks to
+// the same rows, it is adopted and m takes its figures.
+func (c *committer) putData(ctx context.Context, p *packed, m *manifest.Manifest, b *Batch) error {
+	opts := c.putOptions("application/gzip")
+	opts.StorageClass = c.opts.Put.DataStorageClass
+	info, existed, err := c.store.Put(ctx, m.DataObjectKey, p.file, m.CompressedBytes, m.GzipSHA256, opts)
+	b.Adopted, b.Versions.Data = existed, info.VersionID
+	if !errors.Is(err, objstore.ErrExist) {
+		return wrap(err, "write", m.DataObjectKey)
+	}
+	body, _, err := c.store.Get(ctx, m.DataObjectKey, "")
+	if err != nil {
+		return fmt.Errorf("read what is in the place of %s: %w", m.DataObjectKey, err)
+	}
+	defer body.Close()
+	f, _, _, err := manifest.SumObject(ctx, body, manifest.ReaderOptions{MaxUncompressedBytes: m.UncompressedBytes})
+	var framing *manifest.FramingError
+	switch {
+	case errors.As(err, &framing):
+		return fmt.Errorf("%s holds no batch (%w): %w", m.DataObjectKey, err, ErrConflict)
+	case err != nil:
+		return fmt.Errorf("read what is in the place of %s: %w", m.DataObjectKey, err)
+	case f.NDJSONSHA256 != m.NDJSONSHA256:
+		return fmt.Errorf("%s unpacks to SHA-256 %s, not %s: %w", m.DataObjectKey, f.NDJSONSHA256, m.NDJSONSHA256, ErrConflict)
+	}
+	m.GzipSHA256, m.DataCRC64, m.CompressedBytes = f.GzipSHA256, f.DataCRC64, f.CompressedBytes
+	b.CompressedBytes, b.Adopted = f.CompressedBytes, true
+	return nil
+}
+
+// putManifest writes manifest.json and returns its bytes, or those of the one
+// that an earlier run left there when it describes the same batch.
+func (c *committer) putManifest(ctx context.Context, m *manifest.Manifest, loc manifest.Location, b *Batch) ([]byte, error) {
+	raw, err := manifest.EncodeManifest(m)
+	if err != nil {
+		return nil, err
+	}
+	key := loc.ManifestKey()
+	info, _, err := c.store.Put(ctx, key, bytes.NewReader(raw), int64(len(raw)), manifest.SumHash(raw), c.putOptions("application/json"))
+	b.Versions.Manifest = info.VersionID
+	if !errors.Is(err, objstore.ErrExist) {
+		return raw, wrap(err, "write", key)
+	}
+	raw, err = readSmall(ctx, c.store, key, "")
+	if err != nil {
+		return nil, err
+	}
+	old, err := manifest.DecodeManifest(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s (%w): %w", key, err, ErrConflict)
+	}
+	// When the batch was made and by which server and program may differ, what
+	// it holds may not.
+	same := *m
+	same.CreatedAtMS, same.Source, same.Writer, same.PayloadFidelity = old.CreatedAtMS, old.Source, old.Writer, old.PayloadFidelity
+	if again, err := manifest.EncodeManifest(&same); err != nil || !bytes.Equal(again, raw) {
+		return nil, fmt.Errorf("%s describes another batch: %w", key, ErrConflict)
+	}
+	b.Fidelity = old.PayloadFidelity
+	return raw, nil
+}
+
+func (c *committer) putSuccess(ctx context.Context, m *manifest.Manifest, rawManifest []byte, loc manifest.Location, b *Batch) error {
+	raw, err := manifest.EncodeSuccess(&manifest.Success{
+		BatchID: m.BatchID, ManifestObjectKey: loc.ManifestKey(), ManifestSHA256: manifest.SumHash(rawManifest), RowCount: m.RowCount,
+	})
+	if err != nil {
+		return err
+	}
+	key := loc.SuccessKey()
+	info, _, err := c.store.Put(ctx, key, bytes.NewReader(raw), int64(len(raw)), manifest.SumHash(raw), c.putOptions("application/json"))
+	b.Versions.Success = info.VersionID
+	if errors.Is(err, objstore.ErrExist) {
+		return fmt.Errorf("%s: %w", key, ErrConflict)
+	}
+	return wrap(err, "write", key)
+}
+
+// record reads the whole batch back and, when it is whole and the lock is still
+// ours, writes the receipt with the members that came back.
+func (c *committer) record(ctx context.Context, loc manifest.Location, b *Batch) error {
+	v, report, err := verify.Open(ctx, c.store, verify.Target{Location: loc, Versions: b.Versions}, verify.Options{
+		TempDir: c.opts.TempDir, Now: c.opts.Now, Logger: c.opts.Logger,
+	})
+	b.Verify = &report
+	if err != nil {
+		return fmt.Errorf("read batch %s back: %w", b.BatchID, err)
+	}
+	if v == nil {
+		return fmt.Errorf("batch %s: %d faults: %w", b.BatchID, len(report.Faults), ErrNotWhole)
+	}
+	defer v.Close()
+	m := v.Manifest()
+	if m.NDJSONSHA256 != b.NDJSONSHA256 || m.RowCount != b.Rows {
+		return fmt.Errorf("batch %s came back with other rows than were read: %w", b.BatchID, ErrNotWhole)
+	}
+	receipt, err := manifest.NewReceipt(&m, v.ManifestBytes(), v.SuccessBytes(), c.opts.Now().UnixMilli())
+	if err != nil {
+		return err
+	}
+	if err := c.lock.Check(ctx); err != nil {
+		return fmt.Errorf("before recording batch %s: %w", b.BatchID, err)
+	}
+	b.Existed, err = c.led.Record(ctx, receipt, members(ctx, v, &receipt))
+	if err != nil {
+		return fmt.Errorf("record batch %s: %w", b.BatchID, err)
+	}
+	b.Recorded = true
+	c.opts.Logger.InfoContext(ctx, "batch recorded", "batch_id", b.BatchID, "row_count", b.Rows, "existed", b.Existed)
+	return nil
+}
+
+// members yields the members of a verified batch in file order.
+func members(ctx context.Context, v *verify.Verified, r *manifest.Receipt) iter.Seq2[manifest.Member, error] {
+	return func(yield func(manifest.Member, error) bool) {
+		for row, err := range v.Rows(ctx) {
+			if err != nil {
+				yield(manifest.Member{}, err)
+				return
+			}
+			if !yield(r.Member(row.EventID, row.UpdatedAtMS), nil) {
+				return
+			}
+		}
+	}
+}
+
+// readSmall reads a manifest or a marker.
+func readSmall(ctx context.Context, store Store, key, version string) ([]byte, error) {
+	body, _, err := store.Get(ctx, key, version)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	defer body.Close()
+	b, err := io.ReadAll(io.LimitReader(body, manifest.MaxManifestBytes+1))
+	return b, wrap(err, "read", key)
+}
+
+func wrap(err error, step, key string) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %w", step, key, err)
+}
