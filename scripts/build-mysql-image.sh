@@ -43,6 +43,7 @@ proxy=$(apt-config dump Acquire::http::Proxy --format '%v%n' | head -n 1)
 [ -z "$proxy" ] || export http_proxy="$proxy"
 
 work=$(mktemp -d)
+chmod 0755 "$work" # the server initialises its data as another user
 cleanup() {
     # Where debootstrap was stopped half-way its mounts are still there.
     for mounted in proc sys dev/pts dev; do
@@ -63,6 +64,15 @@ if ! timeout 600 debootstrap --variant=minbase --include=mysql-server-core,mysql
 fi
 chroot "$work/root" useradd --system --no-create-home --home-dir /var/lib/mysql --shell /usr/sbin/nologin mysql
 install -m 0755 mysql-image/entrypoint.sh "$work/root/usr/local/bin/walletarchive-mysqld"
+# The data directory comes with the image, so that a container is up in a second;
+# without auto.cnf each server chooses an identity of its own.
+if ! timeout 120 chroot "$work/root" mysqld --no-defaults --initialize-insecure --user=mysql \
+    --datadir=/var/lib/mysql >"$work/log" 2>&1 </dev/null; then
+    tail -n 20 "$work/log" >&2
+    echo "$0: mysqld --initialize-insecure failed" >&2
+    exit 1
+fi
+rm "$work/root/var/lib/mysql/auto.cnf"
 version=$(chroot "$work/root" mysqld --version | sed 's/.*Ver \([^ ]*\).*/\1/')
 case $version in
 "${image##*:}".*) ;;
