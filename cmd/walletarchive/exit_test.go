@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hyapp/walletarchive/internal/objstore"
+	"github.com/hyapp/walletarchive/internal/report"
+	"github.com/hyapp/walletarchive/manifest"
+	"github.com/hyapp/walletarchive/verify"
+)
+
+// wrapped is err as a command would hand it on.
+func wrapped(err error) error { return fmt.Errorf("verify batch x: %w", err) }
+
+func outcome(o report.Outcome, err error) error {
+	return verdict(report.Summary{Outcome: o, Verdict: o.Verdict()}, err)
+}
+
+func TestExitCode(t *testing.T) {
+	other := errors.New("connection refused")
+	tests := []struct {
+		name      string
+		err       error
+		cancelled bool
+		want      int
+	}{
+		{"nothing wrong", nil, false, exitOK},
+		{"nothing wrong before the signal", nil, true, exitOK},
+		{"proven", outcome(report.Passed, nil), false, exitOK},
+		{"any other error", other, false, exitUnfinished},
+		{"unfinished", outcome(report.Unfinished, other), false, exitUnfinished},
+		{"proven but not to the end", outcome(report.Passed, other), false, exitUnfinished},
+		{"a driver's own cancellation is no signal", wrapped(context.Canceled), false, exitUnfinished},
+		{"a time limit is no signal", wrapped(context.DeadlineExceeded), false, exitUnfinished},
+		{"objects that cannot be read twice alike", wrapped(verify.ErrUnstable), false, exitUnfinished},
+		{"usage", usagef("--store is missing"), false, exitUsage},
+		{"usage outranks the signal", usagef("--store is missing"), true, exitUsage},
+		{"the archive is wrong", outcome(report.ArchiveWrong, nil), false, exitArchive},
+		{"the archive is wrong and the rest unknown", outcome(report.ArchiveWrong, wrapped(other)), false, exitArchive},
+		{"the archive is wrong, then a signal", outcome(report.ArchiveWrong, context.Canceled), true, exitArchive},
+		{"a bad receipt", wrapped(manifest.ErrBadReceipt), false, exitArchive},
+		{"no such batch", wrapped(verify.ErrNoBatch), false, exitNoBatch},
+		{"nothing selected", outcome(report.NoBatch, nil), false, exitNoBatch},
+		{"a lost batch", outcome(report.BatchLost, nil), false, exitNoBatch},
+		{"the target differs", outcome(report.TargetDiffers, nil), false, exitTarget},
+		{"another object has the key", wrapped(objstore.ErrExist), false, exitTarget},
+		{"not cleaned up", cleanedUp(nil, other), false, exitCleanup},
+		{"not cleaned up, then a signal", cleanedUp(nil, other), true, exitCleanup},
+		{"failed and not cleaned up", cleanedUp(outcome(report.TargetDiffers, nil), other), false, exitTarget},
+		{"unfinished and not cleaned up", cleanedUp(other, other), false, exitUnfinished},
+		{"cleaned up", cleanedUp(nil, nil), false, exitOK},
+		{"a signal", wrapped(context.Canceled), true, exitCancelled},
+		{"a signal that a driver words otherwise", errors.New("invalid connection"), true, exitCancelled},
+		{"a signal between two batches", outcome(report.Unfinished, context.Canceled), true, exitCancelled},
+		{"a result that nobody could read", unwritten(nil, other), false, exitUnfinished},
+		{"a fault that nobody could read", unwritten(outcome(report.ArchiveWrong, nil), other), false, exitArchive},
+	}
+	seen := map[int]bool{}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if tt.cancelled {
+				cancel()
+			}
+			if got := exitCode(ctx, tt.err); got != tt.want {
+				t.Errorf("exitCode(%v) = %d, want %d", tt.err, got, tt.want)
+			}
+			if tt.err != nil && !errors.As(tt.err, new(*usageError)) && !errors.As(tt.err, new(*cleanupError)) {
+				if got := exitCode(ctx, wrapped(tt.err)); got != tt.want {
+					t.Errorf("exitCode of the wrapped error = %d, want %d", got, tt.want)
+				}
+			}
+		})
+		seen[tt.want] = true
+	}
+	for code := range exitMeanings {
+		if !seen[code] {
+			t.Errorf("no row of this test gives code %d", code)
+		}
+	}
+	for i, rule := range exitRules {
+		fired := false
+		for _, tt := range tests {
+			err := tt.err
+			if tt.cancelled {
+				err = errors.Join(err, errCancelled)
+			}
+			fired = fired || err != nil && rule.matches(err)
+		}
+		if !fired {
+			t.Errorf("no row of this test fires rule %d, code %d", i, rule.code)
+		}
+	}
+}
+
+func TestExitHelpListsEveryCode(t *testing.T) {
+	help := exitHelp(exitCodes()...)
+	for _, code := range slices.Sorted(maps.Keys(exitMeanings)) {
+		if !strings.Contains(help, fmt.Sprintf("%6d  %s\n", code, exitMeanings[code])) {
+			t.Errorf("help lacks code %d:\n%s", code, help)
+		}
+	}
+	if _, used := exitMeanings[2]; used {
+		t.Error("code 2 belongs to a panic")
+	}
+}
+
+func TestErrorText(t *testing.T) {
+	a, b := errors.New("a"), errors.New("b")
+	tests := []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"none", nil, ""},
+		{"one", a, "a"},
+		{"two", errors.Join(a, b), "a; b"},
+		{"the same twice", errors.Join(a, errors.Join(b, a)), "a; b"},
+		{"words around two", fmt.Errorf("x: %w and %w", a, b), "x: a and b"},
+		{"a verdict", outcome(report.ArchiveWrong, nil), ""},
+		{"a verdict that came early", outcome(report.Unfinished, a), "a"},
+		{"a verdict and a cleanup", cleanedUp(outcome(report.TargetDiffers, nil), b), "clean up: b"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := errorText(tt.err); got != tt.want {
+				t.Errorf("errorText = %q, want %q", got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"errors"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){programName: main})
+}
+
+// TestScript runs testdata/script: the binary as a user calls it. Scripts see
+// none of the environment of the machine that runs the tests.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+	})
+}
+
+// exits is the script command "exits CODE PROGRAM ARGS...": the program must
+// end with that very code. A usage error must leave stdout clean, and the value
+// of $SECRET must be in neither stream.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARGS...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+	stdout, stderr := ts.ReadFile("stdout"), ts.ReadFile("stderr")
+	if want == exitUsage && stdout != "" {
+		ts.Fatalf("a usage error wrote to stdout")
+	}
+	if want == exitUsage && stderr == "" {
+		ts.Fatalf("a usage error said nothing")
+	}
+	if secret := ts.Getenv("SECRET"); secret != "" && strings.Contains(stdout+stderr, secret) {
+		ts.Fatalf("the secret %q was printed", secret)
+	}
+}
