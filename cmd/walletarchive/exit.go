@@ -48,7 +48,7 @@ var exitRules = []struct {
 	// A proven fault outranks whatever else went wrong.
 	{exitArchive, outcomeIs(report.ArchiveWrong)},
 	{exitTarget, outcomeIs(report.TargetDiffers)},
-	{exitNoBatch, outcomeIs(report.BatchLost, report.NoBatch)},
+	{exitNoBatch, outcomeIs(report.NoBatch)},
 	{exitCleanup, func(err error) bool { return errors.As(err, new(*cleanupError)) }},
 	{exitCancelled, is(errCancelled)},
 	{exitArchive, is(manifest.ErrBadReceipt)},

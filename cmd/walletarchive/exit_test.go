@@ -47,7 +47,6 @@ func TestExitCode(t *testing.T) {
 		{"a bad receipt", wrapped(manifest.ErrBadReceipt), false, exitArchive},
 		{"no such batch", wrapped(verify.ErrNoBatch), false, exitNoBatch},
 		{"nothing selected", outcome(report.NoBatch, nil), false, exitNoBatch},
-		{"a lost batch", outcome(report.BatchLost, nil), false, exitNoBatch},
 		{"the target differs", outcome(report.TargetDiffers, nil), false, exitTarget},
 		{"another object has the key", wrapped(objstore.ErrExist), false, exitTarget},
 		{"not cleaned up", cleanedUp(nil, other), false, exitCleanup},

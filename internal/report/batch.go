@@ -19,6 +19,8 @@ type Batch struct {
 	Faults []Fault
 	// FaultsOmitted counts further faults that were found but are not listed.
 	FaultsOmitted int64
+	// Unchecked are checks that could not be made; they rule out a pass.
+	Unchecked []string
 	// Notes are what a reader must know although it is no fault, such as a
 	// receipt without members.
 	Notes []string
@@ -77,6 +79,7 @@ type batchJSON struct {
 	DurationMS    int64            `json:"duration_ms"`
 	Faults        []Fault          `json:"faults"`
 	FaultsOmitted int64            `json:"faults_omitted,omitempty"`
+	Unchecked     []string         `json:"unchecked"`
 	Notes         []string         `json:"notes"`
 	Details       any              `json:"details,omitempty"`
 	Error         string           `json:"error,omitempty"`
@@ -88,10 +91,13 @@ func (b Batch) document() batchJSON {
 	out := batchJSON{
 		AppCode: b.AppCode, BatchID: b.BatchID, Verdict: b.Outcome.Verdict(), Outcome: b.Outcome,
 		Examined: b.Examined, DurationMS: b.Duration.Milliseconds(),
-		Faults: b.Faults, FaultsOmitted: b.FaultsOmitted, Notes: b.Notes, Details: b.Details,
+		Faults: b.Faults, FaultsOmitted: b.FaultsOmitted, Unchecked: b.Unchecked, Notes: b.Notes, Details: b.Details,
 	}
 	if out.Faults == nil {
 		out.Faults = []Fault{}
+	}
+	if out.Unchecked == nil {
+		out.Unchecked = []string{}
 	}
 	if out.Notes == nil {
 		out.Notes = []string{}
@@ -103,7 +109,7 @@ func (b Batch) document() batchJSON {
 }
 
 // settle returns b with an outcome that its own evidence allows: faults, an
-// error, or nothing examined rule out a pass.
+// error, an unmade check, or nothing examined rule out a pass.
 func (b Batch) settle() Batch {
 	if b.Outcome != Passed {
 		return b
@@ -111,7 +117,7 @@ func (b Batch) settle() Batch {
 	switch {
 	case len(b.Faults) > 0 || b.FaultsOmitted > 0:
 		b.Outcome = ArchiveWrong
-	case b.Err != nil:
+	case b.Err != nil || len(b.Unchecked) > 0:
 		b.Outcome = Unfinished
 	case b.Examined == Examined{}:
 		b.Outcome = Unfinished

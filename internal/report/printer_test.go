@@ -97,7 +97,9 @@ func TestPrinterTextOutcomes(t *testing.T) {
 			[]string{"verify: not proven: 1 batch, 1 proven;", "could not be finished: no server\n"}},
 		{"stopped after a fault", []Batch{broken(idA)}, errors.New("no server"), ArchiveWrong, []string{"verify: failed: "}},
 		{"no such batch", []Batch{{BatchID: idA, Outcome: NoBatch}}, nil, NoBatch, []string{"there is no such batch in the store"}},
-		{"lost batch", []Batch{{BatchID: idA, Outcome: BatchLost}}, nil, BatchLost, []string{"its _SUCCESS is absent", "verify: failed"}},
+		{"no such batch, said otherwise", []Batch{{BatchID: idA, Outcome: NoBatch, Err: errors.New("no receipt")}}, nil, NoBatch,
+			[]string{"    missing     no receipt\n"}},
+		{"unchecked", []Batch{{BatchID: idA, Unchecked: []string{"not read"}}}, nil, Unfinished, []string{"    unchecked   not read\n", "verify: not proven"}},
 		{"unfinished batch", []Batch{{BatchID: idA, Err: errors.New("read\x1b[2J x")}}, nil, Unfinished,
 			[]string{`    unfinished  read\x1b[2J x`}},
 		{"many faults", []Batch{many}, nil, ArchiveWrong, []string{"    fault       and 1,021 more\n"}},
@@ -127,6 +129,7 @@ func TestPassNeedsEvidence(t *testing.T) {
 		{"nothing examined", func(b *Batch) { b.Examined = Examined{} }, Unfinished},
 		{"a fault", func(b *Batch) { b.Faults = []Fault{{Check: "x"}} }, ArchiveWrong},
 		{"an omitted fault", func(b *Batch) { b.FaultsOmitted = 1 }, ArchiveWrong},
+		{"an unchecked check", func(b *Batch) { b.Unchecked = []string{"x"} }, Unfinished},
 		{"an error", func(b *Batch) { b.Err = errors.New("x") }, Unfinished},
 	}
 	for _, tt := range tests {
@@ -165,6 +168,7 @@ func TestPrinterJSON(t *testing.T) {
 		"examined":    map[string]any{"objects": 3.0, "bytes": 225000.0, "rows": 500.0, "members": 500.0},
 		"duration_ms": 400.0,
 		"faults":      []any{map[string]any{"check": "row_hash", "object": "x/data.ndjson.gz", "line": 17.0, "row": "e<1>", "got": "a", "want": "b"}},
+		"unchecked":   []any{},
 		"notes":       []any{"the receipt has no members"},
 		"details":     map[string]any{"sum": "9223372036854775808"},
 	}

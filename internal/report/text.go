@@ -11,8 +11,6 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
-
-	"github.com/hyapp/walletarchive/manifest"
 )
 
 // MaxTextFaults is how many faults of one batch are printed for people; the
@@ -62,13 +60,6 @@ func (p *Printer) batchText(batch Batch) string {
 	for _, f := range batch.Facts {
 		line(&b, "    ", f)
 	}
-	switch batch.Outcome {
-	case NoBatch:
-		line(&b, "    ", Fact{"missing", "there is no such batch in the store"})
-	case BatchLost:
-		line(&b, "    ", Fact{"missing", "a receipt says that this batch is VERIFIED, but its " + manifest.SuccessName + " is absent"})
-	case Unfinished, Passed, TargetDiffers, ArchiveWrong:
-	}
 	omitted := batch.FaultsOmitted
 	for i, f := range batch.Faults {
 		if i == MaxTextFaults {
@@ -80,10 +71,18 @@ func (p *Printer) batchText(batch Batch) string {
 	if omitted > 0 {
 		line(&b, "    ", Fact{"fault", "and " + Count(omitted) + " more"})
 	}
+	for _, n := range batch.Unchecked {
+		line(&b, "    ", Fact{"unchecked", n})
+	}
 	for _, n := range batch.Notes {
 		line(&b, "    ", Fact{"note", n})
 	}
-	if batch.Err != nil {
+	switch {
+	case batch.Outcome == NoBatch && batch.Err == nil:
+		line(&b, "    ", Fact{"missing", "there is no such batch in the store"})
+	case batch.Outcome == NoBatch:
+		line(&b, "    ", Fact{"missing", batch.Err.Error()})
+	case batch.Err != nil:
 		line(&b, "    ", Fact{"unfinished", batch.Err.Error()})
 	}
 	return b.String()

@@ -43,11 +43,9 @@ const (
 	// Passed: all that was asked is done and every check held. Proven.
 	Passed
 	// NoBatch: nothing was selected, or a batch was asked for that no receipt
-	// names and the store does not have. Not proven.
+	// names and the store does not have. Not proven. (A batch that a receipt
+	// names and the store lost is ArchiveWrong.)
 	NoBatch
-	// BatchLost: a receipt says that the batch is VERIFIED but its _SUCCESS is
-	// absent. Failed.
-	BatchLost
 	// TargetDiffers: the target holds something else than the archive, or
 	// refused what the archive holds. Failed.
 	TargetDiffers
@@ -58,7 +56,7 @@ const (
 
 // Outcomes lists every outcome, gravest first.
 func Outcomes() []Outcome {
-	return []Outcome{ArchiveWrong, TargetDiffers, BatchLost, NoBatch, Unfinished, Passed}
+	return []Outcome{ArchiveWrong, TargetDiffers, NoBatch, Unfinished, Passed}
 }
 
 // String returns the name that the JSON documents use.
@@ -70,8 +68,6 @@ func (o Outcome) String() string {
 		return "passed"
 	case NoBatch:
 		return "no_batch"
-	case BatchLost:
-		return "batch_lost"
 	case TargetDiffers:
 		return "target_differs"
 	case ArchiveWrong:
@@ -88,7 +84,7 @@ func (o Outcome) Verdict() Verdict {
 	switch o {
 	case Passed:
 		return Proven
-	case BatchLost, TargetDiffers, ArchiveWrong:
+	case TargetDiffers, ArchiveWrong:
 		return Failed
 	case Unfinished, NoBatch:
 		return NotProven

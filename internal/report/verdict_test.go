@@ -11,7 +11,6 @@ func TestOutcomeVerdict(t *testing.T) {
 		{Passed, "passed", Proven},
 		{Unfinished, "unfinished", NotProven},
 		{NoBatch, "no_batch", NotProven},
-		{BatchLost, "batch_lost", Failed},
 		{TargetDiffers, "target_differs", Failed},
 		{ArchiveWrong, "archive_wrong", Failed},
 		{Outcome(99), "Outcome(99)", NotProven},
@@ -53,8 +52,7 @@ func TestGravest(t *testing.T) {
 		{"all passed", []Outcome{Passed, Passed}, Passed},
 		{"one unfinished", []Outcome{Passed, Unfinished, Passed}, Unfinished},
 		{"missing before unfinished", []Outcome{Unfinished, NoBatch}, NoBatch},
-		{"lost before missing", []Outcome{NoBatch, BatchLost}, BatchLost},
-		{"target before lost", []Outcome{TargetDiffers, BatchLost}, TargetDiffers},
+		{"target before missing", []Outcome{TargetDiffers, NoBatch}, TargetDiffers},
 		{"archive before target", []Outcome{TargetDiffers, ArchiveWrong, Unfinished}, ArchiveWrong},
 		{"unknown is no pass", []Outcome{Passed, Outcome(99)}, Outcome(99)},
 	}
