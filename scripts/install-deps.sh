@@ -35,7 +35,7 @@ for what in "${@:-none}"; do
     *) usage ;;
     esac
     case $what in build | all)
-        have gcc || need="$need gcc libc6-dev"
+        { have gcc && [ -e /usr/include/stdlib.h ]; } || need="$need gcc libc6-dev"
         have make || need="$need make"
         have git || need="$need git"
         any_ca || need="$need ca-certificates"

@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command withservers runs a command, mostly go test, with one server of each
 // kind for all of its test binaries, which then need not start their own.
 //
@@ -18,17 +20,20 @@ import (
 	"os/signal"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/hyapp/walletarchive/internal/mysqltest"
-	"github.com/hyapp/walletarchive/internal/scratch"
 )
+
+// killDelay is from SIGTERM to SIGKILL: test binaries may have servers of their
+// own to stop.
+const killDelay = 30 * time.Second
 
 func main() {
 	if len(os.Args) < 2 {
 		fmt.Fprintln(os.Stderr, "usage: withservers COMMAND [ARGUMENT ...]")
 		os.Exit(3)
 	}
-	// The command gets the terminal's Ctrl-C as this program does, and ends first.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	code, err := run(ctx, os.Args[1:])
@@ -72,8 +77,10 @@ func runCommand(ctx context.Context, args, env []string) (int, error) {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = scratch.DefaultStartTimeout // test binaries may be stopping servers of their own
+	// go test would leave its test binaries running: all of them are told to end.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = killDelay
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() >= 0 {
