@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash"
@@ -25,23 +26,31 @@ const (
 	DefaultMaxLineBytes = 16 << 20
 )
 
-// block is a run of whole lines, or the unterminated rest of a data object.
+// maxBlockLines bounds the lines of one block. A line with all its members has
+// over 250 bytes, so only a damaged object has more in a block, and it must not
+// take the memory of as many rows.
+const maxBlockLines = 4096
+
+// block is a run of whole lines, the unterminated rest of a data object, or the
+// place of one line that is over the limit and was not kept.
 type block struct {
-	text  string
-	final bool // the last block: it need not end in a newline
+	text    string
+	tooLong bool // one line was skipped; text is ""
 }
 
 // unpacker turns a data object into blocks and keeps the figures that need no
 // parsing. It belongs to one goroutine.
 type unpacker struct {
-	src     *objectReader
-	buf     *bufio.Reader
-	gz      *gzip.Reader
-	opts    ReaderOptions
-	ndjson  hash.Hash
-	bytes   int64
-	pending []byte // text read but not yet given out
-	done    bool
+	src      *objectReader
+	buf      *bufio.Reader
+	gz       *gzip.Reader
+	opts     ReaderOptions
+	ndjson   hash.Hash
+	bytes    int64
+	pending  []byte // text read but not yet given out
+	searched int    // how many bytes of pending are known to hold no newline
+	skipping bool   // pending belongs to a line that was given out as too long
+	done     bool   // the trailer was checked; pending is the rest
 }
 
 // objectReader hashes the object as it is stored.
@@ -78,79 +87,130 @@ func newUnpacker(r io.Reader, opts ReaderOptions) *unpacker {
 	return &unpacker{src: src, buf: bufio.NewReaderSize(src, sourceBytes), opts: opts, ndjson: sha256.New()}
 }
 
-// next returns the next block, or io.EOF after the final one once the gzip
-// trailer was checked and nothing stands behind it. Any other error is final:
-// a *FramingError, a *SyntaxError for a line over the limit, or what the source
-// returned.
+// next returns the next block, or io.EOF after the last one, once the gzip
+// trailer was checked and nothing stands behind it. Any other error is final: a
+// *FramingError or what the source returned.
 func (u *unpacker) next() (block, error) {
-	if u.done {
-		return block{}, io.EOF
-	}
-	if u.gz == nil {
-		if err := u.open(); err != nil {
-			return block{}, err
+	for !u.done {
+		if u.skipping {
+			u.skip()
 		}
-	}
-	for {
 		if len(u.pending) >= blockBytes {
-			if i := bytes.LastIndexByte(u.pending, '\n'); i >= 0 {
-				return u.cut(i + 1), nil
+			if i := bytes.LastIndexByte(u.pending[u.searched:], '\n'); i >= 0 {
+				return u.cut(u.searched + i + 1), nil
 			}
+			u.searched = len(u.pending)
 			if len(u.pending) > u.opts.MaxLineBytes {
-				return block{}, &SyntaxError{Err: ErrLineTooLong, Offset: u.opts.MaxLineBytes}
+				u.pending, u.searched, u.skipping = u.pending[:0], 0, true
+				return block{tooLong: true}, nil
 			}
 		}
 		used := len(u.pending)
 		u.pending = slices.Grow(u.pending, max(blockBytes-used, blockBytes/4))
-		n, err := io.ReadAtLeast(u.gz, u.pending[used:cap(u.pending)], 1)
+		n, err := u.read(u.pending[used:cap(u.pending)])
 		u.pending = u.pending[:used+n]
-		u.bytes += int64(n)
-		if u.opts.MaxUncompressedBytes > 0 && u.bytes > u.opts.MaxUncompressedBytes {
-			return block{}, &FramingError{fmt.Errorf("over %d uncompressed bytes: %w", u.opts.MaxUncompressedBytes, ErrTooLarge)}
-		}
-		u.ndjson.Write(u.pending[used:])
-		if err == io.EOF {
-			if err := u.trailer(); err != nil {
-				return block{}, err
-			}
+		switch {
+		case err == io.EOF:
 			u.done = true
-			b := u.cut(len(u.pending))
-			b.final = true
-			return b, nil
-		}
-		if err != nil {
-			return block{}, u.fault(err)
+		case err != nil:
+			return block{}, err
 		}
 	}
+	if u.skipping {
+		u.skip()
+	}
+	if len(u.pending) == 0 {
+		return block{}, io.EOF
+	}
+	return u.cut(len(u.pending)), nil
 }
 
+// skip drops what pending holds of a line that is too long.
+func (u *unpacker) skip() {
+	i := bytes.IndexByte(u.pending, '\n')
+	u.skipping = i < 0
+	if u.skipping {
+		i = len(u.pending) - 1
+	}
+	u.pending = u.pending[:copy(u.pending, u.pending[i+1:])]
+	u.searched = 0
+}
+
+// cut gives out the first n bytes of pending, or as many of them as hold
+// maxBlockLines lines.
 func (u *unpacker) cut(n int) block {
+	if bytes.Count(u.pending[:n], newline) > maxBlockLines {
+		n = 0
+		for range maxBlockLines {
+			n += bytes.IndexByte(u.pending[n:], '\n') + 1
+		}
+	}
 	b := block{text: string(u.pending[:n])}
 	u.pending = u.pending[:copy(u.pending, u.pending[n:])]
+	u.searched = 0
 	return b
 }
 
+var newline = []byte{'\n'}
+
+// read unpacks at least one byte into p and counts it, or returns an error:
+// io.EOF once the trailer was checked.
+func (u *unpacker) read(p []byte) (int, error) {
+	if u.gz == nil {
+		if err := u.open(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := io.ReadAtLeast(u.gz, p, 1)
+	u.bytes += int64(n)
+	if most := u.opts.MaxUncompressedBytes; most > 0 && u.bytes > most {
+		return 0, &FramingError{fmt.Errorf("over %d uncompressed bytes: %w", most, ErrTooLarge)}
+	}
+	u.ndjson.Write(p[:n])
+	switch {
+	case err == nil:
+		return n, nil
+	case err == io.EOF:
+		return 0, u.trailer()
+	}
+	return 0, u.fault(err)
+}
+
+// Bits of the FLG byte of a gzip header, RFC 1952 section 2.3.1.
+const (
+	gzipExtra   = 1 << 2
+	gzipName    = 1 << 3
+	gzipComment = 1 << 4
+)
+
+// open reads the gzip header. It looks at the bytes, since a name may be there
+// and empty.
 func (u *unpacker) open() error {
+	var carries bool
+	if h, err := u.buf.Peek(10); err == nil { // else NewReader says what is wrong
+		carries = h[3]&(gzipExtra|gzipName|gzipComment) != 0 || binary.LittleEndian.Uint32(h[4:]) != 0
+	}
 	gz, err := gzip.NewReader(u.buf)
-	if err != nil {
+	switch {
+	case err != nil:
 		return u.fault(err)
+	case carries:
+		return &FramingError{ErrGzipHeader}
 	}
 	gz.Multistream(false)
 	u.gz = gz
-	if gz.Name != "" || gz.Comment != "" || len(gz.Extra) > 0 || !gz.ModTime.IsZero() {
-		return &FramingError{ErrGzipHeader}
-	}
 	return nil
 }
 
-// trailer refuses anything behind the one gzip member.
+// trailer refuses anything behind the one gzip member, and returns io.EOF when
+// there is nothing.
 func (u *unpacker) trailer() error {
 	rest, err := u.buf.Peek(2)
 	switch {
 	case u.src.err != nil:
 		return u.src.err
 	case len(rest) == 0 && err == io.EOF:
-		return nil
+		return io.EOF
 	case len(rest) == 2 && rest[0] == 0x1f && rest[1] == 0x8b:
 		return &FramingError{ErrSecondMember}
 	}

@@ -38,7 +38,9 @@ func (o ReaderOptions) withDefaults() ReaderOptions {
 	return o
 }
 
-// Row is one record of a data object and where it stands.
+// Row is one record of a data object and where it stands. Its strings share the
+// memory of the 256 KiB block of text that they came in: clone what is kept of a
+// row for long.
 type Row struct {
 	Record
 	Line int64 // counted from 1
@@ -139,6 +141,11 @@ func unpack(ctx context.Context, u *unpacker, queue, work chan<- *decoded) {
 
 // decode fills rows and faults. scratch is reused between calls.
 func (d *decoded) decode(maxLine int, scratch []byte) []byte {
+	if d.block.tooLong {
+		d.rows = make([]Row, 1)
+		d.faults = map[int]*SyntaxError{0: {Offset: maxLine, Err: ErrLineTooLong}}
+		return scratch
+	}
 	text := d.block.text
 	d.rows = make([]Row, 0, strings.Count(text, "\n")+1)
 	for len(text) > 0 {
@@ -179,8 +186,9 @@ func (d *decoded) decode(maxLine int, scratch []byte) []byte {
 
 // Next returns the next row; it stays valid after later calls. A
 // [*SyntaxError] is about one line only, and Next may be called again for the
-// line after it. Every other error is final: io.EOF at the clean end, a
-// [*FramingError], a line too long to hold, or what the source returned.
+// line after it. Every other error is final and comes again from later calls:
+// io.EOF at the clean end, a [*FramingError], [ErrTooManyAssets] with its line,
+// or what the source returned.
 func (r *Reader) Next() (*Row, error) {
 	for r.err == nil {
 		if r.cur == nil || r.at == len(r.cur.rows) {
@@ -223,10 +231,6 @@ func (r *Reader) advance() bool {
 		return true
 	}
 	r.err, r.object, r.whole = d.err, d.object, d.whole
-	var se *SyntaxError
-	if errors.As(d.err, &se) {
-		se.Line = r.lines + 1
-	}
 	if d.err != io.EOF {
 		return false
 	}
@@ -285,9 +289,10 @@ func (r *Reader) Close() {
 // when whole is true.
 func SumObject(ctx context.Context, r io.Reader, opts ReaderOptions) (f Figures, obj Object, whole bool, err error) {
 	u := newUnpacker(r, opts.withDefaults())
+	buf := make([]byte, blockBytes)
 	for err == nil {
 		if err = ctx.Err(); err == nil {
-			_, err = u.next()
+			_, err = u.read(buf)
 		}
 	}
 	if !errors.Is(err, ErrTooLarge) {
