@@ -7,7 +7,8 @@ import (
 
 // Errors of [Totals.Add], [New] and [Receipt.Validate].
 var (
-	// ErrTooManyAssets is returned when rows have more than [MaxAssetTypes] asset types.
+	// ErrTooManyAssets is returned when rows have more than [MaxAssetTypes] asset
+	// types, or names of them over [MaxAssetTypeBytes] together.
 	ErrTooManyAssets = errors.New("too many asset types in one batch")
 	// ErrNoRows is returned when a batch would have no rows.
 	ErrNoRows = errors.New("a batch has at least one row")
@@ -84,7 +85,7 @@ func (e *FramingError) Unwrap() error { return e.Err }
 // ExactnessError says that a row cannot be carried exactly: the export stops
 // rather than replace a character.
 type ExactnessError struct {
-	EventID string // as far as it can be shown
+	EventID string // as the server gave it, so perhaps not UTF-8 itself
 	Column  string
 	Err     error
 }

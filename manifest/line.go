@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -123,7 +124,7 @@ func (r *Record) CheckExact() error {
 			s = *t.nullStr
 		}
 		if s != nil && !utf8.ValidString(*s) {
-			return &ExactnessError{EventID: strconv.QuoteToASCII(r.EventID), Column: Columns[m], Err: ErrInvalidUTF8}
+			return &ExactnessError{EventID: r.EventID, Column: Columns[m], Err: ErrInvalidUTF8}
 		}
 	}
 	return nil
@@ -302,7 +303,8 @@ func scanCanonicalString(s string, v *string) int {
 		*v = s[1:n]
 		return n + 1
 	}
-	buf := make([]byte, 0, n+len(s[n:])/2)
+	var buf strings.Builder
+	buf.Grow(n + len(s[n:])/2)
 	from := 1
 	for {
 		if n+1 >= len(s) || s[n] == '"' {
@@ -311,7 +313,7 @@ func scanCanonicalString(s string, v *string) int {
 		if s[n] != '\\' {
 			return 0 // a raw control character
 		}
-		buf = append(buf, s[from:n]...)
+		buf.WriteString(s[from:n])
 		var c byte
 		size := 2
 		switch s[n+1] {
@@ -347,7 +349,7 @@ func scanCanonicalString(s string, v *string) int {
 		default:
 			return 0
 		}
-		buf = append(buf, c)
+		buf.WriteByte(c)
 		n += size
 		from = n
 		n += plainLen(s[n:])
@@ -355,8 +357,8 @@ func scanCanonicalString(s string, v *string) int {
 	if n >= len(s) || s[n] != '"' {
 		return 0
 	}
-	buf = append(buf, s[from:n]...)
-	*v = string(buf)
+	buf.WriteString(s[from:n])
+	*v = buf.String()
 	return n + 1
 }
 

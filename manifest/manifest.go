@@ -104,12 +104,19 @@ type Figures struct {
 // New returns the manifest of a batch with these figures, stored under prefix.
 // What the figures cannot know (payload_fidelity, event_id_collation, source,
 // writer) is left to the caller. It refuses figures of no rows, since an empty
-// batch does not exist.
+// batch does not exist ([ErrNoRows]), and a prefix, app_code or first cursor that
+// gives no valid object key ([ErrBadKey]).
 func New(prefix, app string, f Figures, created time.Time) (Manifest, error) {
 	if f.All.RowCount == 0 {
-		return Manifest{}, fmt.Errorf("manifest of app_code %q: %w", app, ErrNoRows)
+		return Manifest{}, fmt.Errorf("manifest of app_code %q: %w", clip(app), ErrNoRows)
 	}
 	id := Fingerprint(SchemaVersion, app, f.All.RowCount, f.FirstCursor, f.LastCursor, f.NDJSONSHA256)
+	key := NewLocation(prefix, app, f.FirstCursor, id).DataKey()
+	if loc, err := ParseLocation(key); err != nil {
+		return Manifest{}, fmt.Errorf("manifest of app_code %q: %w", clip(app), err)
+	} else if loc.Prefix != prefix {
+		return Manifest{}, fmt.Errorf("manifest of app_code %q: prefix %q: %w", clip(app), clip(prefix), ErrBadKey)
+	}
 	root := f.RowsRoot
 	return Manifest{
 		SchemaVersion: SchemaVersion, AppCode: app, BatchID: id, BatchIDScheme: FingerprintScheme,
@@ -119,7 +126,7 @@ func New(prefix, app string, f Figures, created time.Time) (Manifest, error) {
 		TotalsByAsset: maps.Clone(f.ByAsset),
 		NDJSONSHA256:  f.NDJSONSHA256, GzipSHA256: f.GzipSHA256, DataCRC64: f.DataCRC64,
 		UncompressedBytes: f.UncompressedBytes, CompressedBytes: f.CompressedBytes,
-		DataObjectKey: NewLocation(prefix, app, f.FirstCursor, id).DataKey(),
+		DataObjectKey: key,
 		RowsRoot:      &root,
 		CreatedAtMS:   created.UnixMilli(),
 	}, nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/big"
 	"math/bits"
+	"strings"
 )
 
 // Sum is an exact sum of int64 values: it cannot overflow in the life of an
@@ -31,11 +32,17 @@ func (s *Sum) Add(v int64) {
 // ParseSum reads the text form of a [Sum]: "0", or an optional minus sign and
 // digits without a leading zero. The number may have any length.
 func ParseSum(text string) (Sum, error) {
-	v, ok := new(big.Int).SetString(text, 10)
-	if !ok || v.String() != text {
+	digits := strings.TrimPrefix(text, "-")
+	if digits == "" || strings.Trim(digits, "0123456789") != "" || digits[0] == '0' && text != "0" {
 		return Sum{}, fmt.Errorf("total %q is not a decimal integer in its shortest form", clip(text))
 	}
-	if v.BitLen() > 127 {
+	// A number of 40 digits is outside 128 bits. Longer ones are not converted,
+	// since that takes time that is not linear in their length.
+	v := new(big.Int)
+	if len(digits) < 40 {
+		v.SetString(text, 10)
+	}
+	if len(digits) >= 40 || v.BitLen() > 127 {
 		return Sum{wide: text}, nil
 	}
 	lo := new(big.Int).And(v, new(big.Int).SetUint64(^uint64(0)))
@@ -79,9 +86,13 @@ func (t *AssetTotals) add(r *Record) {
 	t.FrozenDeltaTotal.Add(r.FrozenDelta)
 }
 
-// MaxAssetTypes bounds the asset types of one batch, so that totals_by_asset
-// and the memory that it takes stay small (docs/FORMAT.md "Limits").
-const MaxAssetTypes = 10_000
+// MaxAssetTypes and MaxAssetTypeBytes bound the asset types of one batch, and the
+// bytes of their names together, so that totals_by_asset fits into a manifest
+// and takes little memory (docs/FORMAT.md "Limits").
+const (
+	MaxAssetTypes     = 10_000
+	MaxAssetTypeBytes = 256 << 10
+)
 
 // Totals are the controls of a set of rows: how many there are, both delta
 // totals, the same for each asset type, and the range of created_at_ms. The
@@ -92,11 +103,28 @@ type Totals struct {
 	// MinCreatedAtMS and MaxCreatedAtMS include both ends; zero without rows.
 	MinCreatedAtMS int64
 	MaxCreatedAtMS int64
+
+	// names maps each key of ByAsset to itself. A map takes over the key of
+	// every assignment, and that of a row would keep the row's block in memory.
+	names     map[string]string
+	nameBytes int
 }
 
 // Add counts r. The error is [ErrTooManyAssets] for the first asset type past
-// [MaxAssetTypes].
+// [MaxAssetTypes] or [MaxAssetTypeBytes]; r is then counted nowhere.
 func (t *Totals) Add(r *Record) error {
+	asset, known := t.names[r.AssetType]
+	if !known {
+		if len(t.names) == MaxAssetTypes || t.nameBytes+len(r.AssetType) > MaxAssetTypeBytes {
+			return ErrTooManyAssets
+		}
+		if t.names == nil {
+			t.names, t.ByAsset = make(map[string]string), make(map[string]AssetTotals)
+		}
+		asset = strings.Clone(r.AssetType)
+		t.names[asset] = asset
+		t.nameBytes += len(asset)
+	}
 	if t.All.RowCount == 0 || r.CreatedAtMS < t.MinCreatedAtMS {
 		t.MinCreatedAtMS = r.CreatedAtMS
 	}
@@ -104,14 +132,8 @@ func (t *Totals) Add(r *Record) error {
 		t.MaxCreatedAtMS = r.CreatedAtMS
 	}
 	t.All.add(r)
-	if t.ByAsset == nil {
-		t.ByAsset = make(map[string]AssetTotals)
-	}
-	a, ok := t.ByAsset[r.AssetType]
-	if !ok && len(t.ByAsset) == MaxAssetTypes {
-		return ErrTooManyAssets
-	}
+	a := t.ByAsset[asset]
 	a.add(r)
-	t.ByAsset[r.AssetType] = a
+	t.ByAsset[asset] = a
 	return nil
 }
