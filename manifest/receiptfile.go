@@ -23,19 +23,27 @@ type receiptLine struct {
 }
 
 // memberLine is a member in a receipt file. Everything else that the ledger
-// keeps of a member is in its receipt.
+// keeps of a member is in its receipt. A nil pointer is a member that is missing
+// or null.
 type memberLine struct {
-	EventID     string `json:"event_id"`
-	UpdatedAtMS int64  `json:"updated_at_ms"`
+	EventID     *string `json:"event_id"`
+	UpdatedAtMS *int64  `json:"updated_at_ms"`
 }
 
 // WriteReceipt appends one receipt with its members to a receipt file. count is
-// how many members the sequence yields: 0 for an older receipt, whose members
-// were never recorded. It is an error when another number comes, or a member of
-// another batch.
+// how many members the sequence yields: as many as the receipt has rows, or 0 for
+// an older receipt, whose members were never recorded; members may then be nil.
+// The error wraps [ErrBadReceipt], [ErrMemberCount] when another number comes, or
+// [ErrForeignMember]; what was written before it is no receipt file.
 func WriteReceipt(w io.Writer, r *Receipt, count int64, members iter.Seq2[Member, error]) error {
 	if err := r.Validate(); err != nil {
 		return err
+	}
+	if err := checkMemberCount(r, count); err != nil {
+		return err
+	}
+	if members == nil {
+		members = func(func(Member, error) bool) {}
 	}
 	buf := bufio.NewWriter(w)
 	line := func(v any) error {
@@ -57,7 +65,7 @@ func WriteReceipt(w io.Writer, r *Receipt, count int64, members iter.Seq2[Member
 		if want := r.Member(m.EventID, m.UpdatedAtMS); m != want {
 			return fmt.Errorf("member %q of batch %s: %w", clip(m.EventID), m.BatchID, ErrForeignMember)
 		}
-		if err := line(memberLine{m.EventID, m.UpdatedAtMS}); err != nil {
+		if err := line(memberLine{&m.EventID, &m.UpdatedAtMS}); err != nil {
 			return err
 		}
 		n++
@@ -65,7 +73,17 @@ func WriteReceipt(w io.Writer, r *Receipt, count int64, members iter.Seq2[Member
 	if n != count {
 		return fmt.Errorf("receipt of %s: %d members, not %d: %w", r.BatchID, n, count, ErrMemberCount)
 	}
-	return buf.Flush()
+	if err := buf.Flush(); err != nil {
+		return fmt.Errorf("write receipt of %s: %w", r.BatchID, err)
+	}
+	return nil
+}
+
+func checkMemberCount(r *Receipt, count int64) error {
+	if count != 0 && count != r.RowCount {
+		return fmt.Errorf("receipt of %s: %d members for %d rows: %w", r.BatchID, count, r.RowCount, ErrMemberCount)
+	}
+	return nil
 }
 
 // Errors of receipt files.
@@ -82,6 +100,7 @@ var (
 type ReceiptReader struct {
 	br      *bufio.Reader
 	line    int64
+	offset  int64
 	receipt Receipt
 	left    int64 // members of receipt not read yet
 	err     error
@@ -102,39 +121,51 @@ func (rr *ReceiptReader) Next() (Receipt, int64, error) {
 		return Receipt{}, 0, rr.err
 	}
 	var l receiptLine
-	if rr.err = rr.read("receipt", &l); rr.err != nil {
+	if rr.err = rr.read(&l); rr.err != nil {
 		return Receipt{}, 0, rr.err
 	}
-	if rr.err = l.Receipt.Validate(); rr.err == nil && l.MemberCount != 0 && l.MemberCount != l.Receipt.RowCount {
-		rr.err = fmt.Errorf("receipt of %s: %d members for %d rows: %w", l.Receipt.BatchID, l.MemberCount, l.Receipt.RowCount, ErrMemberCount)
+	if rr.err = l.Receipt.Validate(); rr.err == nil {
+		rr.err = checkMemberCount(&l.Receipt, l.MemberCount)
 	}
 	if rr.err != nil {
+		rr.err = fmt.Errorf("receipt file, line %d: %w", rr.line, rr.err)
 		return Receipt{}, 0, rr.err
 	}
 	rr.receipt, rr.left = l.Receipt, l.MemberCount
 	return l.Receipt, l.MemberCount, nil
 }
 
-// Members yields the members of the receipt that Next returned last. It may be
-// ranged over once.
+// Offset returns how many bytes of the file were read: after Next, where the
+// members of that receipt begin, and before it, where the next receipt may.
+func (rr *ReceiptReader) Offset() int64 { return rr.offset }
+
+// Members yields the members of the receipt that Next returned last, in the
+// order of the file. A second range goes on where the first one stopped. A pair
+// with an error is the last one; its member is zero.
 func (rr *ReceiptReader) Members() iter.Seq2[Member, error] {
 	return func(yield func(Member, error) bool) {
 		for rr.left > 0 && rr.err == nil {
 			var l memberLine
-			err := rr.read("member", &l)
+			err := rr.read(&l)
 			if err == io.EOF {
 				err = fmt.Errorf("receipt of %s: %d members missing: %w", rr.receipt.BatchID, rr.left, ErrMemberCount)
 			}
+			if err == nil && (l.EventID == nil || l.UpdatedAtMS == nil) {
+				err = fmt.Errorf("receipt file, line %d: %w: event_id or updated_at_ms is missing or null", rr.line, ErrBadDocument)
+			}
+			if rr.err = err; err != nil {
+				yield(Member{}, err)
+				return
+			}
 			rr.left--
-			rr.err = err
-			if !yield(rr.receipt.Member(l.EventID, l.UpdatedAtMS), err) {
+			if !yield(rr.receipt.Member(*l.EventID, *l.UpdatedAtMS), nil) {
 				return
 			}
 		}
 	}
 }
 
-func (rr *ReceiptReader) read(what string, v any) error {
+func (rr *ReceiptReader) read(v any) error {
 	b, err := rr.br.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
 		full := bytes.Clone(b)
@@ -145,7 +176,10 @@ func (rr *ReceiptReader) read(what string, v any) error {
 		b = full
 	}
 	rr.line++
+	rr.offset += int64(len(b))
 	switch {
+	case errors.Is(err, bufio.ErrBufferFull), len(b) > MaxManifestBytes:
+		return fmt.Errorf("receipt file, line %d: %w: %w", rr.line, ErrBadDocument, ErrLineTooLong)
 	case err == io.EOF && len(b) == 0:
 		return io.EOF
 	case err == io.EOF:
@@ -153,5 +187,13 @@ func (rr *ReceiptReader) read(what string, v any) error {
 	case err != nil:
 		return fmt.Errorf("receipt file, line %d: %w", rr.line, err)
 	}
-	return decodeDocument(fmt.Sprintf("receipt file, line %d, %s", rr.line, what), b, v)
+	if m, ok := v.(*memberLine); ok { // there may be millions, and what is missing shows as nil
+		err = unmarshal(b, m)
+	} else {
+		err = decodeDocument(b, v)
+	}
+	if err != nil {
+		return fmt.Errorf("receipt file, line %d: %w", rr.line, err)
+	}
+	return nil
 }
