@@ -15,8 +15,19 @@ type tree struct {
 }
 
 func newTree() tree {
-	f := compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}
+	f := compact.RangeFactory{Hash: nodeHash}
 	return tree{r: f.NewEmptyRange(0)}
+}
+
+// nodeHash is rfc6962.DefaultHasher.HashChildren for hashes of this size,
+// without the hash.Hash that one allocates for each row.
+func nodeHash(left, right []byte) []byte {
+	var b [1 + 2*sha256.Size]byte
+	b[0] = rfc6962.RFC6962NodeHashPrefix
+	copy(b[1:], left)
+	copy(b[1+sha256.Size:], right)
+	sum := sha256.Sum256(b[:])
+	return sum[:]
 }
 
 func (t tree) add(leaf Hash) error {

@@ -14,7 +14,7 @@ import (
 )
 
 // gzipLevel was chosen by measurement, see docs/DESIGN.md "Compression".
-const gzipLevel = 4
+const gzipLevel = 2
 
 // Errors of [Writer.Write]: a batch that verify would refuse is never made.
 var (
@@ -24,6 +24,8 @@ var (
 	// ErrForeignRow is returned when a row has another app_code or is not delivered.
 	ErrForeignRow = errors.New("row does not belong into the batch")
 )
+
+var errWriterClosed = errors.New("batch writer is closed")
 
 // Writer makes one data object and, in the same pass, every figure of its
 // manifest. It compresses in a goroutine of its own, in memory bounded by the
@@ -37,6 +39,7 @@ type Writer struct {
 	scratch []byte
 	full    chan []byte
 	free    chan []byte
+	failed  chan struct{} // closed when packer.err is set, which is then final
 	packer  packer
 	wg      sync.WaitGroup
 	err     error // sticky
@@ -51,6 +54,7 @@ type packer struct {
 	ndjson hash.Hash
 	bytes  int64
 	err    error
+	abort  bool // set before the end: write no gzip trailer
 }
 
 type objectWriter struct {
@@ -72,7 +76,7 @@ func (o *objectWriter) Write(p []byte) (int, error) {
 // The caller must call [Writer.Close] also after an error, since a goroutine
 // waits for it.
 func NewWriter(w io.Writer, app string) *Writer {
-	wr := &Writer{app: app, tree: newTree(), full: make(chan []byte), free: make(chan []byte, 3)}
+	wr := &Writer{app: app, tree: newTree(), full: make(chan []byte), free: make(chan []byte, 3), failed: make(chan struct{})}
 	for range cap(wr.free) {
 		wr.free <- make([]byte, 0, blockBytes+blockBytes/4)
 	}
@@ -80,32 +84,39 @@ func NewWriter(w io.Writer, app string) *Writer {
 	p := &wr.packer
 	p.out = objectWriter{w: w, sha: sha256.New()}
 	p.ndjson = sha256.New()
-	p.gz, p.err = gzip.NewWriterLevel(&p.out, gzipLevel)
+	gz, err := gzip.NewWriterLevel(&p.out, gzipLevel)
+	if err != nil {
+		panic(err) // only for a level that does not exist
+	}
+	p.gz = gz
 	wr.wg.Go(func() {
 		for b := range wr.full {
-			p.pack(b)
+			if p.err == nil {
+				if p.err = p.pack(b); p.err != nil {
+					close(wr.failed)
+				}
+			}
 			wr.free <- b[:0]
 		}
-		if p.err == nil {
+		if p.err == nil && !p.abort {
 			p.err = p.gz.Close()
 		}
 	})
 	return wr
 }
 
-func (p *packer) pack(b []byte) {
-	if p.err != nil {
-		return
-	}
+func (p *packer) pack(b []byte) error {
 	p.ndjson.Write(b)
 	p.bytes += int64(len(b))
-	_, p.err = p.gz.Write(b)
+	_, err := p.gz.Write(b)
+	return err
 }
 
 // Write adds one row. The error is an [*ExactnessError] for a string that is
 // not UTF-8, [ErrOrder], [ErrForeignRow], [ErrTooManyAssets], [ErrLineTooLong]
-// for a line over [DefaultMaxLineBytes], or what w returned; after an error
-// every later call gives the same one. r is not kept.
+// for a line over [DefaultMaxLineBytes], or what w returned, which may come some
+// rows late; after an error every later call gives the same one. r is not kept,
+// its strings are.
 func (w *Writer) Write(r *Record) error {
 	if w.err == nil {
 		w.err = w.write(r)
@@ -115,7 +126,7 @@ func (w *Writer) Write(r *Record) error {
 
 func (w *Writer) write(r *Record) error {
 	if w.closed {
-		return errors.New("write to a closed batch writer")
+		return errWriterClosed
 	}
 	if err := r.CheckExact(); err != nil {
 		return err
@@ -146,38 +157,46 @@ func (w *Writer) write(r *Record) error {
 	}
 	w.text = append(append(w.text, line...), '\n')
 	if len(w.text) >= blockBytes {
-		w.flush()
+		return w.flush()
 	}
 	return nil
 }
 
-func (w *Writer) flush() {
-	w.full <- w.text
-	w.text = <-w.free
+func (w *Writer) flush() error {
+	select {
+	case <-w.failed:
+		return w.packError()
+	case w.full <- w.text:
+		w.text = <-w.free
+		return nil
+	}
 }
 
+func (w *Writer) packError() error { return fmt.Errorf("write data object: %w", w.packer.err) }
+
 // Close writes what is left and the gzip trailer, and returns the figures of
-// the data object. A batch without rows is [ErrNoRows]. A second call returns
-// the same error and no figures.
+// the data object. A batch without rows is [ErrNoRows]. After an error of Write
+// it returns that error and leaves the object without a trailer, so that nobody
+// takes it for whole. A second call is an error.
 func (w *Writer) Close() (Figures, error) {
 	if w.closed {
-		return Figures{}, errors.Join(w.err, errors.New("batch writer is closed already"))
+		return Figures{}, errors.Join(w.err, errWriterClosed)
 	}
 	w.closed = true
-	if len(w.text) > 0 && w.err == nil {
-		w.flush()
+	if w.err == nil && w.figures.All.RowCount == 0 {
+		w.err = ErrNoRows
 	}
+	if w.err == nil && len(w.text) > 0 {
+		w.err = w.flush()
+	}
+	p := &w.packer
+	p.abort = w.err != nil
 	close(w.full)
 	w.wg.Wait()
-	p := &w.packer
-	switch {
-	case w.err != nil:
-		return Figures{}, w.err
-	case p.err != nil:
-		w.err = fmt.Errorf("write data object: %w", p.err)
-		return Figures{}, w.err
-	case w.figures.All.RowCount == 0:
-		w.err = ErrNoRows
+	if w.err == nil && p.err != nil {
+		w.err = w.packError()
+	}
+	if w.err != nil {
 		return Figures{}, w.err
 	}
 	root, err := w.tree.root()
