@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hyapp/walletarchive/internal/mysqldb"
 	"github.com/hyapp/walletarchive/internal/objstore"
 	"github.com/hyapp/walletarchive/internal/report"
 	"github.com/hyapp/walletarchive/manifest"
@@ -38,6 +39,14 @@ var exitMeanings = map[int]string{
 	exitCancelled:  "cancelled by SIGINT or SIGTERM before a verdict",
 }
 
+// outcomeCodes are the codes of verdicts. One that is not here could not be
+// finished, and what stopped it decides.
+var outcomeCodes = map[report.Outcome]int{
+	report.ArchiveWrong:  exitArchive,
+	report.TargetDiffers: exitTarget,
+	report.NoBatch:       exitNoBatch,
+}
+
 // exitRules map an error to a code; the first that matches decides. What no
 // rule matches is exitUnfinished.
 var exitRules = []struct {
@@ -45,19 +54,39 @@ var exitRules = []struct {
 	matches func(error) bool
 }{
 	{exitUsage, func(err error) bool { return errors.As(err, new(*usageError)) }},
-	// A proven fault outranks whatever else went wrong.
-	{exitArchive, outcomeIs(report.ArchiveWrong)},
-	{exitTarget, outcomeIs(report.TargetDiffers)},
-	{exitNoBatch, outcomeIs(report.NoBatch)},
+	{exitUsage, is(mysqldb.ErrBadDSN)},
 	{exitCleanup, func(err error) bool { return errors.As(err, new(*cleanupError)) }},
 	{exitCancelled, is(errCancelled)},
-	{exitArchive, is(manifest.ErrBadReceipt)},
-	{exitNoBatch, is(verify.ErrNoBatch)},
-	// What an export wants to write is taken by something else.
-	{exitTarget, is(objstore.ErrExist)},
+	{exitArchive, outcomeOfIs(report.ArchiveWrong)},
+	{exitTarget, outcomeOfIs(report.TargetDiffers)},
+	{exitNoBatch, outcomeOfIs(report.NoBatch)},
 }
 
-// exitCode returns the code that a run ends with.
+// outcomeRules map an error to what it says of a batch; the first that matches
+// decides. What no rule matches is Unfinished.
+var outcomeRules = []struct {
+	outcome report.Outcome
+	matches func(error) bool
+}{
+	{report.ArchiveWrong, is(manifest.ErrBadReceipt)},
+	// What an export wants to write is taken by something else.
+	{report.TargetDiffers, is(objstore.ErrExist)},
+	{report.NoBatch, is(verify.ErrNoBatch)},
+	{report.NoBatch, is(errNoReceipt)},
+}
+
+// outcomeOf returns what err says of the batch that it is about.
+func outcomeOf(err error) report.Outcome {
+	for _, rule := range outcomeRules {
+		if rule.matches(err) {
+			return rule.outcome
+		}
+	}
+	return report.Unfinished
+}
+
+// exitCode returns the code that a run ends with. A proven fault outranks
+// whatever else went wrong.
 func exitCode(ctx context.Context, err error) int {
 	if err == nil {
 		return exitOK
@@ -66,7 +95,19 @@ func exitCode(ctx context.Context, err error) int {
 	if ctx.Err() != nil {
 		err = errors.Join(err, errCancelled)
 	}
+	var v *verdictError
+	isVerdict := errors.As(err, &v)
+	if isVerdict {
+		if code, ok := outcomeCodes[v.outcome]; ok {
+			return code
+		}
+	}
 	for _, rule := range exitRules {
+		// The report has said that the run is unfinished: no error may make
+		// that a fault.
+		if isVerdict && slices.Contains([]int{exitArchive, exitTarget, exitNoBatch}, rule.code) {
+			continue
+		}
 		if rule.matches(err) {
 			return rule.code
 		}
@@ -82,12 +123,9 @@ func is(target error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, target) }
 }
 
-// outcomeIs returns a rule for the verdicts with one of these outcomes.
-func outcomeIs(outcomes ...report.Outcome) func(error) bool {
-	return func(err error) bool {
-		var v *verdictError
-		return errors.As(err, &v) && slices.Contains(outcomes, v.outcome)
-	}
+// outcomeOfIs returns a rule for the errors that say this of a batch.
+func outcomeOfIs(o report.Outcome) func(error) bool {
+	return func(err error) bool { return outcomeOf(err) == o }
 }
 
 // usageError says that the command line or the configuration is wrong. Nothing

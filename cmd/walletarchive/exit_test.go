@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hyapp/walletarchive/internal/mysqldb"
 	"github.com/hyapp/walletarchive/internal/objstore"
 	"github.com/hyapp/walletarchive/internal/report"
 	"github.com/hyapp/walletarchive/manifest"
@@ -22,14 +23,16 @@ func outcome(o report.Outcome, err error) error {
 	return verdict(report.Summary{Outcome: o, Verdict: o.Verdict()}, err)
 }
 
+type exitTest struct {
+	name      string
+	err       error
+	cancelled bool
+	want      int
+}
+
 func TestExitCode(t *testing.T) {
 	other := errors.New("connection refused")
-	tests := []struct {
-		name      string
-		err       error
-		cancelled bool
-		want      int
-	}{
+	tests := []exitTest{
 		{"nothing wrong", nil, false, exitOK},
 		{"nothing wrong before the signal", nil, true, exitOK},
 		{"proven", outcome(report.Passed, nil), false, exitOK},
@@ -45,6 +48,9 @@ func TestExitCode(t *testing.T) {
 		{"the archive is wrong and the rest unknown", outcome(report.ArchiveWrong, wrapped(other)), false, exitArchive},
 		{"the archive is wrong, then a signal", outcome(report.ArchiveWrong, context.Canceled), true, exitArchive},
 		{"a bad receipt", wrapped(manifest.ErrBadReceipt), false, exitArchive},
+		{"a report that stopped at a bad receipt", outcome(report.Unfinished, wrapped(manifest.ErrBadReceipt)), false, exitUnfinished},
+		{"a DSN that cannot be read", wrapped(mysqldb.ErrBadDSN), false, exitUsage},
+		{"no receipt", wrapped(errNoReceipt), false, exitNoBatch},
 		{"no such batch", wrapped(verify.ErrNoBatch), false, exitNoBatch},
 		{"nothing selected", outcome(report.NoBatch, nil), false, exitNoBatch},
 		{"the target differs", outcome(report.TargetDiffers, nil), false, exitTarget},
@@ -84,17 +90,23 @@ func TestExitCode(t *testing.T) {
 			t.Errorf("no row of this test gives code %d", code)
 		}
 	}
-	for i, rule := range exitRules {
-		fired := false
-		for _, tt := range tests {
+	fired := func(matches func(error) bool) bool {
+		return slices.ContainsFunc(tests, func(tt exitTest) bool {
 			err := tt.err
 			if tt.cancelled {
 				err = errors.Join(err, errCancelled)
 			}
-			fired = fired || err != nil && rule.matches(err)
+			return err != nil && matches(err)
+		})
+	}
+	for i, rule := range exitRules {
+		if !fired(rule.matches) {
+			t.Errorf("no row of this test fires exit rule %d, code %d", i, rule.code)
 		}
-		if !fired {
-			t.Errorf("no row of this test fires rule %d, code %d", i, rule.code)
+	}
+	for i, rule := range outcomeRules {
+		if !fired(rule.matches) {
+			t.Errorf("no row of this test fires outcome rule %d, %v", i, rule.outcome)
 		}
 	}
 }

@@ -131,11 +131,16 @@ func (p *program) action(work func(ctx context.Context, c *cli.Context) error) c
 		if err := p.setUp(c); err != nil {
 			return err
 		}
-		err := work(c.Context, c)
-		p.progress.Close()
-		if werr := p.stdout.release(); werr != nil {
-			return unwritten(err, werr)
-		}
-		return err
+		return p.finish(work(c.Context, c))
 	}
+}
+
+// finish takes progress off the screen and makes sure that results were really
+// written. It may be called more than once.
+func (p *program) finish(err error) error {
+	p.progress.Close()
+	if werr := p.stdout.release(); werr != nil {
+		return unwritten(err, werr)
+	}
+	return err
 }

@@ -65,7 +65,7 @@ level       rows
 proven      wallet  aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa  500 rows  225.0 kB  0.4 s
 failed      wallet  bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb  500 rows  225.0 kB  0.4 s
     level       rows
-    fault       x/data.ndjson.gz, line 17, row "e<1>": row_hash: got "a", want "b"
+    fault       x/data.ndjson.gz, line 17, row "e<1>": row_hash: expected b, found a
     note        the receipt has no members
 
 verify: failed: 2 batches, 1 proven, 1 failed; 1,000 rows and 450.0 kB read in 0.8 s

@@ -160,10 +160,18 @@ func (f Fault) String() string {
 		s = strings.Join(where, ", ") + ": " + f.Check
 	}
 	if f.Got != "" || f.Want != "" {
-		s += fmt.Sprintf(": got %q, want %q", f.Got, f.Want)
+		s += ": expected " + orEmpty(f.Want) + ", found " + orEmpty(f.Got)
 	}
 	if f.Detail != "" {
-		s += ": " + f.Detail
+		s += " (" + f.Detail + ")"
+	}
+	return s
+}
+
+// orEmpty makes the empty string visible.
+func orEmpty(s string) string {
+	if s == "" {
+		return `""`
 	}
 	return s
 }

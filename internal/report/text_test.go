@@ -64,9 +64,9 @@ func TestFaultString(t *testing.T) {
 		fault Fault
 		want  string
 	}{
-		{Fault{Check: "row_count", Got: "1", Want: "2"}, `row_count: got "1", want "2"`},
-		{Fault{Check: "member", Row: "e 1", Detail: "is not in the batch"}, `row "e 1": member: is not in the batch`},
-		{Fault{Check: "value", Object: "t", Row: "e", Column: "payload", Got: "x"}, `t, row "e", column payload: value: got "x", want ""`},
+		{Fault{Check: "row_count", Got: "1", Want: "2"}, `row_count: expected 2, found 1`},
+		{Fault{Check: "member", Row: "e 1", Detail: "is not in the batch"}, `row "e 1": member (is not in the batch)`},
+		{Fault{Check: "value", Object: "t", Row: "e", Column: "payload", Got: "x"}, `t, row "e", column payload: value: expected "", found x`},
 	}
 	for _, tt := range tests {
 		if got := tt.fault.String(); got != tt.want {
