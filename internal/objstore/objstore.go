@@ -80,15 +80,25 @@ type Info struct {
 	RetainUntil  time.Time // object lock in COMPLIANCE mode; zero when not locked or not said
 }
 
+// CheckPrefix refuses a prefix that no key which [manifest.CheckKey] allows can
+// start with; "" is every key. The error wraps [manifest.ErrBadKey].
+func CheckPrefix(prefix string) error {
+	// One more character makes of a prefix the shortest key below it.
+	if err := manifest.CheckKey(prefix + "x"); err != nil {
+		return fmt.Errorf("prefix %q: %w", prefix, err)
+	}
+	return nil
+}
+
 // ThawState says whether an object can be read now.
 type ThawState int
 
 // The states of an object in ARCHIVE or DEEP_ARCHIVE.
 const (
-	NotCold  ThawState = iota // readable, was never cold
-	Frozen                    // cold; Get gives ErrCold
-	Thawing                   // cold; a copy is being made
-	Thawed                    // cold; a readable copy exists until Expiry
+	NotCold ThawState = iota // readable, was never cold
+	Frozen                   // cold; Get gives ErrCold
+	Thawing                  // cold; a copy is being made
+	Thawed                   // cold; a readable copy exists until Expiry
 )
 
 // String returns the state in one word.
