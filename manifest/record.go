@@ -39,6 +39,52 @@ func (r *Record) Cursor() Cursor { return Cursor{UpdatedAtMS: r.UpdatedAtMS, Eve
 // hashes are.
 func (r *Record) RowHash() Hash { return SumHash(r.AppendLine(nil)) }
 
+// Clone returns a copy of r that shares no memory that could change.
+func (r *Record) Clone() *Record {
+	own := *r
+	own.LockUntilMS, own.NextRetryAtMS, own.LastError = clone(r.LockUntilMS), clone(r.NextRetryAtMS), clone(r.LastError)
+	return &own
+}
+
+func clone[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	v := *p
+	return &v
+}
+
+// Differs returns the columns in which r and o differ, named as [Columns], in
+// their order; nil when both are equal. NULL differs from every value.
+func (r *Record) Differs(o *Record) []string {
+	var columns []string
+	for m := range memberCount {
+		a, b := r.target(m), o.target(m)
+		var same bool
+		switch {
+		case a.str != nil:
+			same = *a.str == *b.str
+		case a.num != nil:
+			same = *a.num == *b.num
+		case a.nullStr != nil:
+			same = equalPointees(*a.nullStr, *b.nullStr)
+		case a.nullNum != nil:
+			same = equalPointees(*a.nullNum, *b.nullNum)
+		}
+		if !same {
+			columns = append(columns, Columns[m])
+		}
+	}
+	return columns
+}
+
+func equalPointees[T comparable](a, b *T) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
 // Cursor is a position in export order: updated_at_ms first, then event_id.
 // The zero Cursor stands before every row. How event_ids compare within one
 // millisecond is the source column's collation, not byte order
