@@ -115,7 +115,7 @@ func (w Warning) String() string {
 }
 
 // Warnings returns what the last statement of session left to be said, notes
-// included, at most 1024 of them; nil when there was nothing. Session must be
+// included, at most max_error_count of them (64 or 1024 by default); nil when there was nothing. Session must be
 // the connection or transaction that ran the statement, and nothing may have
 // run on it since.
 func Warnings(ctx context.Context, session Queryer) ([]Warning, error) {
