@@ -195,7 +195,7 @@ func TestQuote(t *testing.T) {
 	if got := QuoteName("a`b"); got != "`a``b`" {
 		t.Errorf("QuoteName = %s", got)
 	}
-	if got, want := string(AppendString([]byte("x="), "a'b\"c\\d\ne\rf\x00g\x1ah\ti😀")), `x='a\'b\"c\\d\ne\rf\0g\Zh`+"\ti😀'"; got != want {
+	if got, want := string(AppendString([]byte("x="), "a'b\"c\\d\ne\rf\x00g\x1ah\ti😀")), `x='a\'b"c\\d\ne\rf\0g\Zh`+"\ti😀'"; got != want {
 		t.Errorf("AppendString = %s, want %s", got, want)
 	}
 }

@@ -27,8 +27,9 @@ func AppendString(dst []byte, s string) []byte {
 	return append(dst, '\'')
 }
 
-// escapes maps the bytes that a literal cannot hold as they are to the letter
-// that follows the backslash (MySQL Reference Manual, "String Literals").
+// escapes maps the bytes that a literal does not hold as they are to the letter
+// that follows the backslash. The double quote is not one of them, and JSON is
+// full of it (MySQL Reference Manual, "String Literals").
 var escapes = [256]byte{
-	0: '0', '\n': 'n', '\r': 'r', 0x1a: 'Z', '\'': '\'', '"': '"', '\\': '\\',
+	0: '0', '\n': 'n', '\r': 'r', 0x1a: 'Z', '\'': '\'', '\\': '\\',
 }
