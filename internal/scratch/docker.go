@@ -73,6 +73,9 @@ func startDocker(ctx context.Context, opts Options, database string) (*instance,
 		return in, nil
 	}
 	err = withTail(ctx, fmt.Errorf("start Docker image %s: %w", opts.Image, err), d.tail)
+	if d.ctr == nil && errdefs.IsConflict(err) {
+		return nil, err // what has the name is not ours to remove
+	}
 	removeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if removeErr := d.remove(removeCtx); removeErr != nil {
@@ -103,7 +106,7 @@ func (d *docker) start(ctx context.Context, opts Options, addr netip.Addr) (*ins
 			if opts.Keep {
 				// By its labels the reaper would know it for one to remove.
 				maps.DeleteFunc(config.Labels, func(name, _ string) bool {
-					return strings.HasPrefix(name, testcontainers.TestcontainerLabel)
+					return strings.HasPrefix(name, "org.testcontainers")
 				})
 			}
 		}),

@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-const (
-	stopTimeout = 10 * time.Second // from SIGTERM to SIGKILL
-	killTimeout = 10 * time.Second // from SIGKILL to giving up
-)
+// killTimeout is from SIGKILL to giving up.
+const killTimeout = 10 * time.Second
+
+// stopTimeout is from SIGTERM to SIGKILL. Only a test changes it.
+var stopTimeout = 10 * time.Second
 
 // childEnv is the environment of the servers. It leaves out all that could
 // steer them (MYSQL_HOME, NOTIFY_SOCKET) and all secrets of this process.

@@ -187,6 +187,11 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	return start(ctx, opts, database)
+}
+
+// start does what Start says, with options that are complete.
+func start(ctx context.Context, opts Options, database string) (*Server, error) {
 	in, why, err := launch(ctx, opts, database)
 	if err != nil {
 		return nil, err
