@@ -6,7 +6,8 @@
 # Debian ships MySQL itself only in unstable: debootstrap fetches the server
 # and what it needs from the mirror that this machine's apt is configured with,
 # and the folder becomes the image. Does nothing when the image is there. Needs
-# root, debootstrap and a Docker engine (scripts/with-docker.sh starts one).
+# root and a Docker engine (scripts/with-docker.sh starts one), and installs
+# debootstrap.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -24,10 +25,7 @@ fi
     echo "$0: needs root, for debootstrap" >&2
     exit 3
 }
-command -v debootstrap >/dev/null || {
-    echo "$0: no debootstrap: run scripts/install-deps.sh mysql-image" >&2
-    exit 3
-}
+./install-deps.sh mysql-image
 
 # The first plain Debian archive of apt's configuration; its other archives
 # (security, backports, third parties) carry no unstable.

@@ -77,9 +77,15 @@ echo "installing $need" >&2
 export DEBIAN_FRONTEND=noninteractive
 # Keeps invoke-rc.d from starting services where no init system runs.
 export RUNLEVEL=1
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 apt() {
-    timeout 600 apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -qq "$@" </dev/null >&2
+    timeout 600 apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -qq "$@" </dev/null >"$log" 2>&1
 }
 apt update || echo "$0: apt-get update did not succeed, trying with the lists at hand" >&2
 # shellcheck disable=SC2086
-apt install -y --no-install-recommends $need
+apt install -y --no-install-recommends $need || {
+    tail -n 20 "$log" >&2
+    echo "$0: could not install $need" >&2
+    exit 1
+}

@@ -22,9 +22,7 @@ if [ "${1-}" != --with-engine ]; then
     [ -n "${WALLETARCHIVE_TEST_MARIADB_DSN-}" ] || scripts/install-deps.sh mariadb || [ $? = 3 ]
     if [ -n "$need_mysql" ]; then
         scripts/install-deps.sh docker || [ $? = 3 ]
-        if scripts/with-docker.sh true; then
-            exec scripts/with-docker.sh scripts/test.sh --with-engine "$@"
-        fi
+        exec scripts/with-docker.sh --optional scripts/test.sh --with-engine "$@"
     fi
     set -- --with-engine "$@"
 fi

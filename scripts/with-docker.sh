@@ -1,34 +1,43 @@
 #!/bin/bash
 # Runs a command with a Docker engine.
 #
-#   scripts/with-docker.sh COMMAND [ARGUMENT ...]
+#   scripts/with-docker.sh [--optional] COMMAND [ARGUMENT ...]
 #
 # When an engine answers it is used and left alone. Otherwise, as root, dockerd
 # is started for the command and that one process is stopped when it ends. Exits
 # as the command does, 3 when there is no engine and none can be started, and 1
-# when dockerd does not come up.
+# when dockerd does not come up. With --optional the command then runs all the
+# same, without an engine.
 set -euo pipefail
 
+optional=
+if [ "${1-}" = --optional ]; then
+    optional=1
+    shift
+fi
 [ $# -gt 0 ] || {
-    echo "usage: $0 COMMAND [ARGUMENT ...]" >&2
+    echo "usage: $0 [--optional] COMMAND [ARGUMENT ...]" >&2
     exit 3
 }
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 
 answers() {
-    timeout 20 docker info >/dev/null 2>&1
+    command -v docker >/dev/null && timeout 20 docker info >/dev/null 2>&1
 }
 
-command -v docker >/dev/null || {
-    echo "$0: no docker command: run scripts/install-deps.sh docker" >&2
-    exit 3
-}
 if answers; then
     exec "$@"
 fi
-if [ "$(id -u)" != 0 ] || ! command -v dockerd >/dev/null; then
-    echo "$0: no Docker engine answers, and only root with dockerd installed can start one here" >&2
-    exit 3
+problem=
+if ! command -v docker >/dev/null; then
+    problem="no docker command: run scripts/install-deps.sh docker"
+elif [ "$(id -u)" != 0 ] || ! command -v dockerd >/dev/null; then
+    problem="no Docker engine answers, and only root with dockerd installed can start one here"
+fi
+if [ -n "$problem" ]; then
+    echo "$0: $problem" >&2
+    [ -n "$optional" ] || exit 3
+    exec "$@"
 fi
 
 log=$(mktemp)
@@ -67,12 +76,13 @@ for _ in $(seq 60); do
     kill -0 "$pid" 2>/dev/null || break
     sleep 1
 done
-answers || {
+if answers; then
+    echo "$0: started dockerd (pid $pid) for this run" >&2
+else
     echo "$0: dockerd did not come up; the end of its log:" >&2
     tail -n 20 "$log" >&2
-    exit 1
-}
-echo "$0: started dockerd (pid $pid) for this run" >&2
+    [ -n "$optional" ] || exit 1
+fi
 
 # In the background, so that a signal is acted on at once and not after it.
 "$@" <&0 &
