@@ -133,5 +133,5 @@ func looksLikeFlag(word string) bool {
 // which may be a secret.
 func flagWord(word string) string {
 	name, _, _ := strings.Cut(word, "=")
-	return strconv.Quote(maskArgument(name))
+	return strconv.Quote(name)
 }

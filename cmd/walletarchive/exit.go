@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hyapp/walletarchive/internal/ledger"
 	"github.com/hyapp/walletarchive/internal/mysqldb"
 	"github.com/hyapp/walletarchive/internal/objstore"
 	"github.com/hyapp/walletarchive/internal/report"
@@ -23,6 +24,7 @@ const (
 	exitArchive    = 4
 	exitNoBatch    = 5
 	exitTarget     = 6
+	exitLocked     = 7
 	exitCleanup    = 8
 	exitCancelled  = 130
 )
@@ -35,6 +37,7 @@ var exitMeanings = map[int]string{
 	exitArchive:    "the archive is wrong: it breaks the contract, its receipt or its own manifest",
 	exitNoBatch:    "no such batch: _SUCCESS or the receipt is absent, or nothing was selected",
 	exitTarget:     "the target refused or differs",
+	exitLocked:     "another run holds the lock",
 	exitCleanup:    "the verdict is proven and printed, but cleaning up failed",
 	exitCancelled:  "cancelled by SIGINT or SIGTERM before a verdict",
 }
@@ -57,6 +60,7 @@ var exitRules = []struct {
 	{exitUsage, is(mysqldb.ErrBadDSN)},
 	{exitCleanup, func(err error) bool { return errors.As(err, new(*cleanupError)) }},
 	{exitCancelled, is(errCancelled)},
+	{exitLocked, is(ledger.ErrLocked)},
 	{exitArchive, outcomeOfIs(report.ArchiveWrong)},
 	{exitTarget, outcomeOfIs(report.TargetDiffers)},
 	{exitNoBatch, outcomeOfIs(report.NoBatch)},
@@ -69,10 +73,15 @@ var outcomeRules = []struct {
 	matches func(error) bool
 }{
 	{report.ArchiveWrong, is(manifest.ErrBadReceipt)},
+	{report.ArchiveWrong, is(manifest.ErrMemberCount)},
+	{report.ArchiveWrong, is(manifest.ErrForeignMember)},
 	// What an export wants to write is taken by something else.
 	{report.TargetDiffers, is(objstore.ErrExist)},
+	{report.TargetDiffers, is(ledger.ErrConflict)},
+	{report.TargetDiffers, is(ledger.ErrReadBack)},
 	{report.NoBatch, is(verify.ErrNoBatch)},
-	{report.NoBatch, is(errNoReceipt)},
+	{report.NoBatch, is(ledger.ErrNoReceipt)},
+	{report.NoBatch, is(errNothing)},
 }
 
 // outcomeOf returns what err says of the batch that it is about.
@@ -134,8 +143,21 @@ type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
+// usagef returns a usageError. What looks like a password in its arguments is
+// masked: any part of a command line may be a DSN in the wrong place.
 func usagef(format string, args ...any) error {
-	return &usageError{fmt.Sprintf(format, args...)}
+	masked := make([]any, len(args))
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case string:
+			masked[i] = maskArgument(v)
+		case error:
+			masked[i] = maskArgument(v.Error())
+		default:
+			masked[i] = arg
+		}
+	}
+	return &usageError{fmt.Sprintf(format, masked...)}
 }
 
 // verdictError carries a verdict other than proven to the exit code. Its text

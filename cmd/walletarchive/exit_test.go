@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hyapp/walletarchive/internal/ledger"
 	"github.com/hyapp/walletarchive/internal/mysqldb"
 	"github.com/hyapp/walletarchive/internal/objstore"
 	"github.com/hyapp/walletarchive/internal/report"
@@ -48,9 +49,17 @@ func TestExitCode(t *testing.T) {
 		{"the archive is wrong and the rest unknown", outcome(report.ArchiveWrong, wrapped(other)), false, exitArchive},
 		{"the archive is wrong, then a signal", outcome(report.ArchiveWrong, context.Canceled), true, exitArchive},
 		{"a bad receipt", wrapped(manifest.ErrBadReceipt), false, exitArchive},
+		{"members missing", wrapped(manifest.ErrMemberCount), false, exitArchive},
+		{"members of another batch", wrapped(manifest.ErrForeignMember), false, exitArchive},
 		{"a report that stopped at a bad receipt", outcome(report.Unfinished, wrapped(manifest.ErrBadReceipt)), false, exitUnfinished},
 		{"a DSN that cannot be read", wrapped(mysqldb.ErrBadDSN), false, exitUsage},
-		{"no receipt", wrapped(errNoReceipt), false, exitNoBatch},
+		{"no receipt", wrapped(ledger.ErrNoReceipt), false, exitNoBatch},
+		{"no receipt fits", wrapped(errNothing), false, exitNoBatch},
+		{"the ledger holds something else", wrapped(&ledger.ConflictError{}), false, exitTarget},
+		{"the ledger gives something else back", wrapped(ledger.ErrReadBack), false, exitTarget},
+		{"another run", wrapped(ledger.ErrLocked), false, exitLocked},
+		{"a lock that was lost", wrapped(ledger.ErrLockLost), false, exitUnfinished},
+		{"an outcome that is not known", wrapped(ledger.ErrOutcomeUnknown), false, exitUnfinished},
 		{"no such batch", wrapped(verify.ErrNoBatch), false, exitNoBatch},
 		{"nothing selected", outcome(report.NoBatch, nil), false, exitNoBatch},
 		{"the target differs", outcome(report.TargetDiffers, nil), false, exitTarget},

@@ -8,11 +8,19 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/hyapp/walletarchive/internal/mysqltest"
+	"github.com/hyapp/walletarchive/manifest"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){programName: main})
+	testscript.Main(servers{m}, map[string]func(){programName: main})
 }
+
+// servers runs the tests and stops the servers that they started.
+type servers struct{ m *testing.M }
+
+func (s servers) Run() int { return mysqltest.Main(s.m) }
 
 // TestScript runs testdata/script: the binary as a user calls it. Scripts see
 // none of the environment of the machine that runs the tests.
@@ -21,7 +29,7 @@ func TestScript(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "receiptfile": receiptFileCommand},
 	})
 }
 
@@ -55,4 +63,20 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if secret := ts.Getenv("SECRET"); secret != "" && strings.Contains(stdout+stderr, secret) {
 		ts.Fatalf("the secret %q was printed", secret)
 	}
+}
+
+// receiptFileCommand is the script command "receiptfile FILE APP/DIGIT ...": it
+// writes receipts of two rows, the first of day 0 to 10, the next of day 10 to
+// 20 and so on, each batch_id one repeated digit. Those of app "old" have no
+// members.
+func receiptFileCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: receiptfile FILE APP/DIGIT ...")
+	}
+	var receipts []manifest.Receipt
+	for i, arg := range args[1:] {
+		app, digit, _ := strings.Cut(arg, "/")
+		receipts = append(receipts, receiptOf(app, id(digit), int64(10*i), int64(10*i+10)))
+	}
+	ts.Check(writeReceiptFile(ts.MkAbs(args[0]), receipts...))
 }

@@ -11,20 +11,7 @@ import (
 	"slices"
 
 	"github.com/hyapp/walletarchive/manifest"
-	"github.com/hyapp/walletarchive/verify"
 )
-
-// errNoReceipt says that a batch was asked for of which the receipt file has no
-// receipt.
-var errNoReceipt = errors.New("no receipt")
-
-// chosen is a batch that a command is to work on.
-type chosen struct {
-	verify.Target
-	// err says why there is nothing to work on, errNoReceipt for example; nil
-	// when there is.
-	err error
-}
 
 // fromFile returns the chosen receipts of the receipt file: in the order in
 // which they were asked for by id, else by cursor. The whole file is read and
@@ -36,6 +23,7 @@ func (s *selection) fromFile(ctx context.Context) ([]chosen, error) {
 	}
 	defer f.Close()
 	var list []chosen
+	seen := map[[2]string]bool{} // app_code and batch_id
 	rr := manifest.NewReceiptReader(f)
 	for {
 		for range rr.Members() {
@@ -51,20 +39,19 @@ func (s *selection) fromFile(ctx context.Context) ([]chosen, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read receipts %s: %w", s.receiptFile, err)
 		}
+		key := [2]string{receipt.AppCode, string(receipt.BatchID)}
+		if seen[key] {
+			return nil, fmt.Errorf("read receipts %s: two receipts of batch %s: %w", s.receiptFile, receipt.BatchID, manifest.ErrBadReceipt)
+		}
+		seen[key] = true
 		if !s.includes(&receipt) {
 			continue
 		}
-		t, err := targetOf(receipt)
-		if err != nil {
-			return nil, fmt.Errorf("read receipts %s: %w", s.receiptFile, err)
+		b := vouched(receipt) // Next has validated its keys
+		if b.members = members; members > 0 {
+			b.Members = membersAt(s.receiptFile, offset, receipt)
 		}
-		if members > 0 {
-			t.Members = membersAt(s.receiptFile, offset, receipt)
-		}
-		if slices.ContainsFunc(list, func(c chosen) bool { return c.Location == t.Location }) {
-			return nil, fmt.Errorf("read receipts %s: two receipts of batch %s: %w", s.receiptFile, receipt.BatchID, manifest.ErrBadReceipt)
-		}
-		list = append(list, chosen{Target: t})
+		list = append(list, b)
 	}
 	return s.arrange(list), nil
 }
@@ -94,23 +81,6 @@ func (s *selection) arrange(list []chosen) []chosen {
 		}
 	}
 	return ordered
-}
-
-// notFound is a batch that was asked for and has no receipt.
-func notFound(app string, id manifest.BatchID) chosen {
-	return chosen{
-		Target: verify.Target{Location: manifest.Location{AppCode: app, BatchID: id}},
-		err:    fmt.Errorf("batch %s: %w", id, errNoReceipt),
-	}
-}
-
-// targetOf returns the batch that a receipt describes, without members.
-func targetOf(r manifest.Receipt) (verify.Target, error) {
-	loc, err := manifest.ParseLocation(r.DataObjectKey)
-	if err != nil {
-		return verify.Target{}, fmt.Errorf("receipt of batch %s: %w: %w", r.BatchID, manifest.ErrBadReceipt, err)
-	}
-	return verify.Target{Location: loc, Receipt: &r}, nil
 }
 
 // membersAt returns the members of the receipt that stands at offset in the

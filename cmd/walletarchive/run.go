@@ -72,6 +72,8 @@ func newApp(p *program) *cli.App {
 		Action:                refuseNoCommand,
 		CustomAppHelpTemplate: cli.AppHelpTemplate + "\nEXIT CODES:\n" + exitHelp(exitCodes()...),
 		Commands: []*cli.Command{
+			receiptsCommand(p),
+			schemaCommand(p),
 			versionCommand(p),
 		},
 	}
@@ -102,7 +104,7 @@ func refuseNoCommand(c *cli.Context) error {
 	}
 	list := strings.Join(names, ", ")
 	if c.Args().Present() {
-		return usagef("there is no command %q; the commands are %s", maskArgument(c.Args().First()), list)
+		return usagef("there is no command %q; the commands are %s", c.Args().First(), list)
 	}
 	return usagef("which command? The commands are %s; %s help COMMAND explains one", list, programName)
 }
@@ -110,7 +112,7 @@ func refuseNoCommand(c *cli.Context) error {
 // usageErrorOf turns what the flag parser says into a usage error. Its own
 // reaction would be to print help on stdout.
 func usageErrorOf(_ *cli.Context, err error, _ bool) error {
-	return usagef("%s", maskArgument(err.Error()))
+	return usagef("%v", err)
 }
 
 // codes returns the help template of a command, which ends with the exit codes
@@ -126,7 +128,7 @@ func codes(more ...int) string {
 func (p *program) action(work func(ctx context.Context, c *cli.Context) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if c.Command.ArgsUsage == "" && c.Args().Present() {
-			return usagef("%s takes no arguments, got %q", c.Command.FullName(), maskArgument(c.Args().First()))
+			return usagef("%s takes no arguments, got %q", c.Command.FullName(), c.Args().First())
 		}
 		if err := p.setUp(c); err != nil {
 			return err

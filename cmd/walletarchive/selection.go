@@ -32,6 +32,15 @@ type selection struct {
 	until  time.Time // exclusive; zero when open
 }
 
+// need is how much a command needs to know of its batches.
+type need int
+
+const (
+	receiptOptional need = iota // a batch may be taken at its own word
+	receiptNeeded
+	receiptOrAll // as receiptNeeded, and no choice means every receipt
+)
+
 // selectionFlags are the flags that choose batches and say who vouches for them.
 func selectionFlags() []cli.Flag {
 	return flags(appFlags(), dsnFlags(ledgerDSNFlag, "the ledger"), []cli.Flag{
@@ -44,8 +53,8 @@ func selectionFlags() []cli.Flag {
 }
 
 // selection reads what selectionFlags and the arguments ask for. Nothing is
-// contacted. requireReceipt refuses to take a batch at its own word.
-func (p *program) selection(c *cli.Context, requireReceipt bool) (s selection, err error) {
+// contacted.
+func (p *program) selection(c *cli.Context, need need) (s selection, err error) {
 	if s.app, err = app(c); err != nil {
 		return s, err
 	}
@@ -66,7 +75,7 @@ func (p *program) selection(c *cli.Context, requireReceipt bool) (s selection, e
 	for _, arg := range c.Args().Slice() {
 		id, err := manifest.ParseBatchID(arg)
 		if err != nil {
-			return s, usagef("%s", maskArgument(err.Error()))
+			return s, usagef("%v", err)
 		}
 		if slices.Contains(s.ids, id) {
 			return s, usagef("batch %s is given twice", id)
@@ -86,11 +95,11 @@ func (p *program) selection(c *cli.Context, requireReceipt bool) (s selection, e
 	if !s.until.IsZero() && !s.since.Before(s.until) {
 		return s, usagef("--%s is not before --%s", sinceFlag, untilFlag)
 	}
-	return s, s.check(requireReceipt)
+	return s, s.check(need)
 }
 
 // check refuses combinations that leave open which batches are meant.
-func (s *selection) check(requireReceipt bool) error {
+func (s *selection) check(need need) error {
 	chosen := 0
 	for _, by := range []bool{len(s.ids) > 0, s.all, s.latest > 0, s.byTime()} {
 		if by {
@@ -103,11 +112,11 @@ func (s *selection) check(requireReceipt bool) error {
 	case s.receiptFile != "":
 	case s.app == "":
 		return usagef("--%s is missing", appFlag)
-	case s.ledgerDSN == "" && requireReceipt:
+	case s.ledgerDSN == "" && need != receiptOptional:
 		return usagef("without a receipt nothing says what a batch must hold: give --%s or --%s", ledgerDSNFlag, receiptFlag)
 	case s.ledgerDSN == "" && len(s.ids) == 0:
 		return usagef("without --%s or --%s, give each BATCH_ID", ledgerDSNFlag, receiptFlag)
-	case chosen == 0:
+	case chosen == 0 && need != receiptOrAll:
 		return usagef("which batches? Give BATCH_ID, --%s, --%s or --%s", allFlag, latestFlag, sinceFlag)
 	}
 	return nil
@@ -123,12 +132,21 @@ func (s *selection) includes(r *manifest.Receipt) bool {
 		return false
 	case len(s.ids) > 0:
 		return slices.Contains(s.ids, r.BatchID)
-	case !s.since.IsZero() && r.LastUpdatedAtMS < s.since.UnixMilli():
+	case !s.since.IsZero() && r.LastUpdatedAtMS < ceilMS(s.since):
 		return false
-	case !s.until.IsZero() && r.FirstUpdatedAtMS >= s.until.UnixMilli():
+	case !s.until.IsZero() && r.FirstUpdatedAtMS >= ceilMS(s.until):
 		return false
 	}
 	return true
+}
+
+// ceilMS returns the first millisecond that is not before t.
+func ceilMS(t time.Time) int64 {
+	ms := t.UnixMilli()
+	if t.After(time.UnixMilli(ms)) {
+		ms++
+	}
+	return ms
 }
 
 // timeOf reads a flag that holds a time: a UTC date, which is its first
@@ -143,5 +161,5 @@ func timeOf(c *cli.Context, flag string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, usagef("--%s %q is neither a UTC date like 2026-01-31 nor a time like 2026-01-31T08:00:00Z", flag, maskArgument(text))
+	return time.Time{}, usagef("--%s %q is neither a UTC date like 2026-01-31 nor a time like 2026-01-31T08:00:00Z", flag, text)
 }

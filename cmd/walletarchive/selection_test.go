@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v2"
 
+	"github.com/hyapp/walletarchive/internal/ledger"
 	"github.com/hyapp/walletarchive/internal/progress"
 	"github.com/hyapp/walletarchive/manifest"
 )
@@ -44,35 +45,38 @@ func membersOf(r manifest.Receipt) iter.Seq2[manifest.Member, error] {
 	}
 }
 
-// fileOf writes a receipt file. Receipts of app "old" get no members.
-func fileOf(t *testing.T, receipts ...manifest.Receipt) string {
-	t.Helper()
+// writeReceiptFile writes a receipt file. Receipts of app "old" get no members.
+func writeReceiptFile(path string, receipts ...manifest.Receipt) error {
 	var buf bytes.Buffer
 	for _, r := range receipts {
-		count := int64(2)
-		members := membersOf(r)
+		count, members := int64(2), membersOf(r)
 		if r.AppCode == "old" {
 			count, members = 0, nil
 		}
 		if err := manifest.WriteReceipt(&buf, &r, count, members); err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
+	return os.WriteFile(path, buf.Bytes(), 0o600)
+}
+
+func fileOf(t *testing.T, receipts ...manifest.Receipt) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "receipts.ndjson")
-	if err := os.WriteFile(path, buf.Bytes(), 0o600); err != nil {
+	if err := writeReceiptFile(path, receipts...); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
 // selected runs a command that only reads its selection.
-func selected(t *testing.T, requireReceipt bool, args ...string) (s selection, err error) {
+func selected(t *testing.T, need need, args ...string) (s selection, err error) {
 	t.Helper()
 	p := &program{stdout: &resultWriter{w: &bytes.Buffer{}}, stderr: progress.NewOutput(&bytes.Buffer{}), redact: &redactor{}}
 	app := newApp(p)
 	probe := &cli.Command{Name: "probe", ArgsUsage: "[BATCH_ID ...]", Flags: selectionFlags()}
 	probe.Action = p.action(func(_ context.Context, c *cli.Context) (err error) {
-		s, err = p.selection(c, requireReceipt)
+		s, err = p.selection(c, need)
 		return err
 	})
 	finish(probe)
@@ -88,38 +92,38 @@ func TestSelectionRefuses(t *testing.T) {
 	a, b := string(id("a")), string(id("b"))
 	ledger := []string{"--app", "wallet", "--ledger-dsn", "u@unix(/s)/d"}
 	tests := []struct {
-		name           string
-		requireReceipt bool
-		args           []string
-		want           string
+		name string
+		need need
+		args []string
+		want string
 	}{
-		{"no app", false, []string{a}, "--app is missing"},
-		{"an app that is none", false, []string{a, "--app", "a/b"}, "--app: app_code"},
-		{"an app that is too long", false, []string{a, "--app", strings.Repeat("x", 43)}, "has 43 characters"},
-		{"no batch", false, ledger, "which batches?"},
-		{"no batch and no receipt", false, []string{"--app", "wallet"}, "give each BATCH_ID"},
-		{"all of nothing", false, []string{"--app", "wallet", "--all"}, "give each BATCH_ID"},
-		{"no receipt where one is needed", true, []string{"--app", "wallet", a}, "without a receipt"},
-		{"a receipt file that is not there", false, []string{"--receipt", "/nonexistent"}, "no such file"},
-		{"ledger and file", false, append(ledger, "--receipt", "x", a), "give one"},
-		{"ledger's file and file", false, []string{"--receipt", "x", "--ledger-dsn-file", "y"}, "give one"},
-		{"no batch id", false, append(ledger, "abc"), `batch_id "abc"`},
-		{"an upper-case batch id", false, append(ledger, strings.ToUpper(a)), "lower-case"},
-		{"a batch twice", false, append(ledger, a, b, a), "given twice"},
-		{"a batch and all", false, append(ledger, a, "--all"), "choose one way"},
-		{"all and latest", false, append(ledger, "--all", "--latest", "1"), "choose one way"},
-		{"latest and since", false, append(ledger, "--latest", "1", "--since", "2026-01-01"), "choose one way"},
-		{"none of the latest", false, append(ledger, "--latest", "0"), "at least 1"},
-		{"fewer than none", false, append(ledger, "--latest", "-1"), "at least 1"},
-		{"no time", false, append(ledger, "--since", "yesterday"), "neither a UTC date"},
-		{"a time without a zone", false, append(ledger, "--until", "2026-01-31T08:00:00"), "neither a UTC date"},
-		{"until before since", false, append(ledger, "--since", "2026-01-02", "--until", "2026-01-01"), "not before"},
-		{"until at since", false, append(ledger, "--since", "2026-01-02", "--until", "2026-01-02"), "not before"},
-		{"a ledger DSN that is none", false, []string{"--app", "wallet", a, "--ledger-dsn", "x"}, "--ledger-dsn is not a DSN"},
+		{"no app", receiptOptional, []string{a}, "--app is missing"},
+		{"an app that is none", receiptOptional, []string{a, "--app", "a/b"}, "--app: app_code"},
+		{"an app that is too long", receiptOptional, []string{a, "--app", strings.Repeat("x", 43)}, "has 43 characters"},
+		{"no batch", receiptOptional, ledger, "which batches?"},
+		{"no batch and no receipt", receiptOptional, []string{"--app", "wallet"}, "give each BATCH_ID"},
+		{"all of nothing", receiptOptional, []string{"--app", "wallet", "--all"}, "give each BATCH_ID"},
+		{"no receipt where one is needed", receiptNeeded, []string{"--app", "wallet", a}, "without a receipt"},
+		{"a receipt file that is not there", receiptOptional, []string{"--receipt", "/nonexistent"}, "no such file"},
+		{"ledger and file", receiptOptional, append(ledger, "--receipt", "x", a), "give one"},
+		{"ledger's file and file", receiptOptional, []string{"--receipt", "x", "--ledger-dsn-file", "y"}, "give one"},
+		{"no batch id", receiptOptional, append(ledger, "abc"), `batch_id "abc"`},
+		{"an upper-case batch id", receiptOptional, append(ledger, strings.ToUpper(a)), "lower-case"},
+		{"a batch twice", receiptOptional, append(ledger, a, b, a), "given twice"},
+		{"a batch and all", receiptOptional, append(ledger, a, "--all"), "choose one way"},
+		{"all and latest", receiptOptional, append(ledger, "--all", "--latest", "1"), "choose one way"},
+		{"latest and since", receiptOptional, append(ledger, "--latest", "1", "--since", "2026-01-01"), "choose one way"},
+		{"none of the latest", receiptOptional, append(ledger, "--latest", "0"), "at least 1"},
+		{"fewer than none", receiptOptional, append(ledger, "--latest", "-1"), "at least 1"},
+		{"no time", receiptOptional, append(ledger, "--since", "yesterday"), "neither a UTC date"},
+		{"a time without a zone", receiptOptional, append(ledger, "--until", "2026-01-31T08:00:00"), "neither a UTC date"},
+		{"until before since", receiptOptional, append(ledger, "--since", "2026-01-02", "--until", "2026-01-01"), "not before"},
+		{"until at since", receiptOptional, append(ledger, "--since", "2026-01-02", "--until", "2026-01-02"), "not before"},
+		{"a ledger DSN that is none", receiptOptional, []string{"--app", "wallet", a, "--ledger-dsn", "x"}, "--ledger-dsn is not a DSN"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := selected(t, tt.requireReceipt, tt.args...)
+			_, err := selected(t, tt.need, tt.args...)
 			if err == nil || !strings.Contains(err.Error(), tt.want) || exitCode(t.Context(), err) != exitUsage {
 				t.Errorf("selection(%q) = %v, want a usage error with %q", tt.args, err, tt.want)
 			}
@@ -159,7 +163,7 @@ func TestSelectionFromFile(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s, err := selected(t, true, append([]string{"--receipt", path}, tt.args...)...)
+			s, err := selected(t, receiptNeeded, append([]string{"--receipt", path}, tt.args...)...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -171,10 +175,12 @@ func TestSelectionFromFile(t *testing.T) {
 			for _, c := range list {
 				text := string(c.Location.BatchID[0])
 				switch {
-				case errors.Is(c.err, errNoReceipt):
+				case errors.Is(c.err, ledger.ErrNoReceipt):
 					text += "*"
 				case c.err != nil || c.Receipt == nil || c.Receipt.BatchID != c.Location.BatchID || c.Location.Prefix != "p":
 					t.Errorf("batch %s: %+v", text, c)
+				case (c.Members == nil) != (c.members == 0):
+					t.Errorf("batch %s: %d members", text, c.members)
 				case c.Members == nil:
 					text += "!"
 				}
