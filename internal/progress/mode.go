@@ -49,8 +49,13 @@ func (m Mode) resolve(w io.Writer) Mode {
 	if m != Auto {
 		return m
 	}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
-		return Bars
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
+		return Lines
 	}
-	return Lines
+	// A terminal that nobody gave a size has no room for a single bar.
+	if width, height, err := term.GetSize(int(f.Fd())); err != nil || width < 1 || height < 1 {
+		return Lines
+	}
+	return Bars
 }
