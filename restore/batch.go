@@ -1,0 +1,223 @@
+package restore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/hyapp/walletarchive/internal/mysqldb"
+	"github.com/hyapp/walletarchive/internal/outbox"
+	"github.com/hyapp/walletarchive/manifest"
+	"github.com/hyapp/walletarchive/verify"
+)
+
+// sortedWindows is how many windows of rows are sorted in memory at once.
+const sortedWindows = 2
+
+// Batch restores the batch v into a table of db, which must be a pool of
+// mysqldb.Open. It uses one connection at a time.
+//
+// A nil error means that every row of the batch is in the target with its
+// archived value, and [Report.Complete] says the same; after a dry run, that
+// nothing stands in the way. Rows that are there already are compared and left as
+// they are. The transaction is begun again, up to opts.MaxAttempts times, when
+// something that has nothing to do with the batch undid it.
+//
+// The error is an [ErrConflict] with its evidence when the target refuses or
+// differs, [ErrOutcomeUnknown], ctx.Err() when cancelled before the commit was
+// asked for, that of v.Rows, or what the server or the temporary file gave. The
+// target then holds nothing that this call wrote, unless the error is
+// ErrOutcomeUnknown. The Report is filled as far as things went in any case.
+//
+// Memory is bounded by opts.WindowBytes and one bit a row, not by the batch.
+func Batch(ctx context.Context, v *verify.Verified, db *sql.DB, opts Options) (Report, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return Report{}, err
+	}
+	m := v.Manifest()
+	r := &restorer{
+		manifest: m, db: db, opts: opts,
+		log: opts.Logger.With("app_code", m.AppCode, "batch_id", m.BatchID),
+		report: Report{
+			AppCode: m.AppCode, BatchID: m.BatchID, Table: opts.Table, DryRun: opts.DryRun, Rows: m.RowCount,
+			Problems: []Problem{}, Conflicts: []Conflict{},
+		},
+	}
+	began := opts.Now()
+	err = r.run(ctx, v)
+	r.report.Duration = opts.Now().Sub(began)
+	if err != nil {
+		return r.report, fmt.Errorf("restore batch %s: %w", m.BatchID.Short(), err)
+	}
+	return r.report, nil
+}
+
+// restorer is the work on one batch.
+type restorer struct {
+	manifest manifest.Manifest
+	db       *sql.DB
+	opts     Options
+	log      *slog.Logger
+	table    outbox.Table
+	rows     *sorter
+	report   Report
+	told     int64 // rows that Progress was told of
+}
+
+func (r *restorer) run(ctx context.Context, v *verify.Verified) (err error) {
+	r.rows = newSorter(r.opts.TempDir, sortedWindows*r.opts.WindowBytes, r.manifest.UncompressedBytes)
+	defer func() {
+		if cerr := r.rows.close(); cerr != nil && err == nil {
+			r.log.WarnContext(ctx, "close the file of sorted rows", "error", cerr)
+		}
+	}()
+	needs, err := r.sort(ctx, v)
+	if err != nil {
+		return err
+	}
+	if err := r.preflight(ctx, needs); err != nil {
+		return err
+	}
+	return r.attempts(ctx)
+}
+
+// sort takes the rows out of the archive once, and what they need of a table.
+func (r *restorer) sort(ctx context.Context, v *verify.Verified) (*outbox.Needs, error) {
+	var needs outbox.Needs
+	for row, err := range v.Rows(ctx) {
+		if err != nil {
+			return nil, fmt.Errorf("read the archived rows: %w", err)
+		}
+		needs.Add(&row.Record)
+		if err := r.rows.add(row); err != nil {
+			return nil, err
+		}
+	}
+	if r.rows.rows != r.manifest.RowCount {
+		// verify.Open has counted them.
+		return nil, fmt.Errorf("read the archived rows: %d of %d", r.rows.rows, r.manifest.RowCount)
+	}
+	return &needs, r.rows.finish()
+}
+
+// preflight finds what the target would refuse or change, and returns a
+// *PreflightError when going on could not end well.
+func (r *restorer) preflight(ctx context.Context, needs *outbox.Needs) error {
+	conn, err := r.db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("connect to the target: %w", err)
+	}
+	defer conn.Close()
+	r.table, err = outbox.Describe(ctx, conn, r.opts.Table)
+	var found []outbox.Problem
+	switch {
+	case errors.Is(err, outbox.ErrNoTable):
+		found = []outbox.Problem{{Code: noTable, Detail: err.Error(), Fatal: true}}
+	case err != nil:
+		return err
+	default:
+		r.report.ServerVersion = r.table.Server.Version
+		settings, err := mysqldb.ReadSettings(ctx, conn)
+		if err != nil {
+			return err
+		}
+		found = r.table.CheckTarget(needs, settings, r.manifest.EventIDCollation)
+		found = append(found, r.checkFidelity()...)
+	}
+	fatal := &PreflightError{Table: r.opts.Table}
+	for _, f := range found {
+		p := Problem(f)
+		if r.opts.ignore(p) {
+			continue
+		}
+		r.report.Problems = append(r.report.Problems, p)
+		if p.Fatal {
+			fatal.Problems = append(fatal.Problems, p)
+		} else {
+			r.log.InfoContext(ctx, "preflight", "table", r.opts.Table, "problem", p.String())
+		}
+	}
+	if len(fatal.Problems) > 0 {
+		return fatal
+	}
+	return nil
+}
+
+// Codes of problems that package outbox does not know.
+const (
+	noTable         outbox.Code = "no_table"
+	payloadUnstable outbox.Code = "payload_unstable"
+)
+
+// checkFidelity says what the archive itself announced of its payloads.
+func (r *restorer) checkFidelity() []outbox.Problem {
+	f := r.manifest.PayloadFidelity
+	if f == nil || !f.Checked {
+		return nil
+	}
+	var all []outbox.Problem
+	if f.TextUnstableRows > 0 && !r.table.Server.KeepsJSONText() {
+		all = append(all, outbox.Problem{Column: payloadColumn, Code: payloadUnstable, Fatal: r.opts.StrictPayload, Detail: fmt.Sprintf(
+			"%d payloads hold a value, such as a DECIMAL, that the source server itself spells otherwise once its text is parsed", f.TextUnstableRows)})
+	}
+	if f.ValueUnstableRows > 0 {
+		all = append(all, outbox.Problem{Column: payloadColumn, Code: payloadUnstable, Detail: fmt.Sprintf(
+			"%d payloads hold a value, such as a DATETIME or a BLOB, that comes back as a JSON string of the same text", f.ValueUnstableRows)})
+	}
+	return all
+}
+
+// attempts runs transactions until one comes to its end.
+func (r *restorer) attempts(ctx context.Context) error {
+	waits := backoff.NewExponentialBackOff()
+	waits.InitialInterval = r.opts.backoff
+	careful := false
+	for {
+		r.report.Attempts++
+		r.report.Present, r.report.Missing, r.report.Inserted, r.report.Respelled = 0, 0, 0, 0
+		r.report.ConflictCount, r.report.Conflicts = 0, []Conflict{}
+		r.report.State, r.report.CommitReadBack = Untouched, false
+		err := r.attempt(ctx, careful)
+		if err == nil {
+			return nil
+		}
+		// A row that is there already although none was seen appeared meanwhile, or
+		// the target's collation takes two rows for one: looking up every key tells.
+		duplicate := errors.Is(err, outbox.ErrDuplicate) && !careful
+		again := duplicate || mysqldb.IsRetryable(err) || mysqldb.IsConnLost(err)
+		switch {
+		case errors.Is(err, ErrOutcomeUnknown):
+			return err
+		case ctx.Err() != nil && !errors.Is(err, ErrConflict):
+			return ctx.Err() // else it may read like a connection that was lost
+		case !again || r.report.Attempts >= r.opts.MaxAttempts:
+			return err
+		}
+		careful = careful || duplicate
+		wait := waits.NextBackOff()
+		r.log.WarnContext(ctx, "the transaction was undone and is run again", "attempt", r.report.Attempts, "wait", wait, "error", err)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// progress tells of rows that were not told of in an earlier attempt.
+func (r *restorer) progress() {
+	done := r.report.Present + r.report.Inserted
+	if r.opts.DryRun {
+		done = r.report.Present + r.report.Missing + r.report.ConflictCount
+	}
+	if done > r.told {
+		r.opts.Progress(done - r.told)
+		r.told = done
+	}
+}

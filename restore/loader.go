@@ -1,0 +1,156 @@
+package restore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hyapp/walletarchive/internal/mysqldb"
+	"github.com/hyapp/walletarchive/internal/outbox"
+	"github.com/hyapp/walletarchive/manifest"
+)
+
+// loader writes windows and reads them back.
+type loader struct {
+	*attempt
+	writer *outbox.Writer
+	// dense says that the target had no row of the app_code, so that nothing but
+	// this batch lies between two of its keys.
+	dense bool
+	added int64 // rows given to the writer before the window at hand
+}
+
+// window writes the rows of w that were missing and reads them back.
+func (l *loader) window(ctx context.Context, w window) error {
+	todo := w
+	if !l.dense {
+		todo = nil
+		for _, row := range w {
+			if !l.present.has(row.Line) {
+				todo = append(todo, row)
+			}
+		}
+	}
+	if len(todo) == 0 {
+		return nil
+	}
+	if l.first == "" {
+		l.first = todo[0].EventID
+	}
+	if err := l.write(ctx, todo); err != nil {
+		return l.blame(ctx, todo, err)
+	}
+	l.added += int64(len(todo))
+	return l.readBack(ctx, todo)
+}
+
+func (l *loader) write(ctx context.Context, w window) error {
+	for _, row := range w {
+		if err := l.writer.Add(ctx, &row.Record); err != nil {
+			return err
+		}
+	}
+	return l.writer.Flush(ctx)
+}
+
+// readBack finds every row of w in the target, as it was written.
+func (l *loader) readBack(ctx context.Context, w window) error {
+	return l.target.compare(ctx, w, l.dense, visitor{
+		row: func(row *manifest.Row, f found) error {
+			switch {
+			case f.missing:
+				return &RefusedError{Table: l.table.Name, Line: row.Line, EventID: row.EventID, Err: ErrRowMissing}
+			case f.likeness == differs:
+				return &RefusedError{Table: l.table.Name, Line: row.Line, EventID: row.EventID, Columns: f.changes, Err: ErrChanged}
+			case f.likeness == sameValue:
+				l.report.Respelled++
+				l.respelled++
+			}
+			l.report.Inserted++
+			if !l.inserted.add(row.Line) {
+				return errors.New("a row was read back twice")
+			}
+			return nil
+		},
+		stranger: func(*manifest.Record) error { return nil }, // its row is missing then
+	})
+}
+
+// blame says for which row of w, and which of its columns, the server gave err.
+// The transaction is rolled back after it.
+func (l *loader) blame(ctx context.Context, w window, err error) error {
+	if mysqldb.IsRetryable(err) || mysqldb.IsConnLost(err) || ctx.Err() != nil {
+		return err
+	}
+	refused := &RefusedError{Table: l.table.Name, Err: err}
+	column, row := "", (*manifest.Row)(nil)
+	var rowErr *outbox.RowError
+	var warning *outbox.WarningError
+	switch {
+	case errors.As(err, &rowErr):
+		column, row = rowErr.Column, l.numbered(w, rowErr.Row)
+		if row == nil {
+			row = l.findRefused(ctx, w)
+		}
+	case errors.As(err, &warning):
+		column, row = warning.Column, l.numbered(w, warning.Row)
+		if row == nil {
+			return l.findChanged(ctx, w, refused)
+		}
+	case errors.Is(err, outbox.ErrRowCount):
+		return l.findChanged(ctx, w, refused)
+	default:
+		if mysqldb.Number(err) == 0 {
+			return err
+		}
+		// An error about the statement as a whole, unless one row alone gives it, too.
+		if row = l.findRefused(ctx, w); row == nil {
+			return err
+		}
+	}
+	if column != "" {
+		refused.Columns = []ColumnChange{{Column: column}}
+	}
+	if row != nil {
+		refused.Line, refused.EventID = row.Line, row.EventID
+		if column != "" {
+			refused.Columns[0].Archived = show(&row.Record, column)
+		}
+	}
+	return refused
+}
+
+// numbered returns the row of w that the writer counts as number; nil for none.
+func (l *loader) numbered(w window, number int64) *manifest.Row {
+	if i := number - l.added - 1; i >= 0 && i < int64(len(w)) {
+		return w[i]
+	}
+	return nil
+}
+
+// findRefused writes the rows of w one by one, after a statement that wrote none
+// of them, and returns the first that is refused; nil when none is.
+func (l *loader) findRefused(ctx context.Context, w window) *manifest.Row {
+	if l.writer.Method() != outbox.Insert {
+		return nil
+	}
+	one, err := outbox.NewWriter(ctx, l.conn, &l.table, outbox.WriterOptions{Method: outbox.Insert})
+	if err != nil {
+		return nil // the first error is the one to show
+	}
+	for _, row := range w {
+		if one.Add(ctx, &row.Record) != nil || one.Flush(ctx) != nil {
+			return row
+		}
+	}
+	return nil
+}
+
+// findChanged names the first row of w that is not in the target as it was
+// written, after a statement that took it with a warning.
+func (l *loader) findChanged(ctx context.Context, w window, refused *RefusedError) error {
+	var found *RefusedError
+	if errors.As(l.readBack(ctx, w), &found) {
+		refused.Line, refused.EventID, refused.Columns = found.Line, found.EventID, found.Columns
+	}
+	return refused
+}

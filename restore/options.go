@@ -1,0 +1,94 @@
+package restore
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/hyapp/walletarchive/internal/outbox"
+)
+
+// Defaults of [Options].
+const (
+	// DefaultWindowBytes is how much of a batch is in flight at once; see
+	// docs/DESIGN.md "Restoring".
+	DefaultWindowBytes = 8 << 20
+	// DefaultMaxAttempts is how often a transaction is begun for one batch.
+	DefaultMaxAttempts = 5
+)
+
+// Options of [Batch]. The zero value restores into wallet_outbox.
+type Options struct {
+	// Table is the target, in the database of the pool; "" means
+	// outbox.DefaultTable.
+	Table string
+	// DryRun does everything up to the first write, and then nothing more.
+	DryRun bool
+	// StrictPayload takes a payload that the server spells otherwise for a
+	// difference, although its value is the same under exact decimal arithmetic.
+	StrictPayload bool
+	// Method is how rows are handed to the server. The zero value, outbox.Auto,
+	// is LOAD DATA LOCAL where the server allows it, else INSERT.
+	Method outbox.Method
+	// WindowBytes is about how many bytes of rows, as they are in memory, are
+	// loaded and read back together; the whole restore takes some ten times as
+	// much. 0 means DefaultWindowBytes. A single larger row is still taken.
+	WindowBytes int
+	// StatementBytes is about how many bytes of rows one statement carries, if the
+	// window has as many; 0 means outbox.DefaultLoadBytes or DefaultInsertBytes.
+	StatementBytes int
+	// MaxAttempts bounds how often the transaction is begun, when a deadlock, a
+	// lock wait, a lost connection or a row that appeared meanwhile undid it. 0
+	// means DefaultMaxAttempts, 1 never tries again.
+	MaxAttempts int
+	// TempDir takes a copy of the batch, sorted, as large as its NDJSON, when it
+	// is more than two windows; "" means os.TempDir. The file has no name.
+	TempDir string
+	Now     func() time.Time // nil means time.Now
+	Logger  *slog.Logger     // nil discards
+	// Progress, when not nil, is told how many more rows are known to be in the
+	// target as archived (in a dry run: were compared). It is called from one
+	// goroutine, and never told of the same row twice.
+	Progress func(rows int64)
+
+	// ignore, for tests, drops problems of the preflight, so that what they would
+	// have led to is seen.
+	ignore func(Problem) bool
+	// backoff, for tests, is the first wait before another attempt; 0 means
+	// firstWait.
+	backoff time.Duration
+}
+
+// firstWait is how long the first wait before another attempt is, at most; each
+// further one may be half as long again.
+const firstWait = 200 * time.Millisecond
+
+func (o Options) withDefaults() (Options, error) {
+	if o.WindowBytes < 0 || o.StatementBytes < 0 || o.MaxAttempts < 0 {
+		return o, errors.New("restore options: a negative bound")
+	}
+	switch o.Method {
+	case outbox.Auto, outbox.Insert, outbox.LoadData:
+	default:
+		return o, fmt.Errorf("restore options: unknown method %d", int(o.Method))
+	}
+	o.Table = cmp.Or(o.Table, outbox.DefaultTable)
+	o.WindowBytes = cmp.Or(o.WindowBytes, DefaultWindowBytes)
+	o.MaxAttempts = cmp.Or(o.MaxAttempts, DefaultMaxAttempts)
+	o.backoff = cmp.Or(o.backoff, firstWait)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Progress == nil {
+		o.Progress = func(int64) {}
+	}
+	if o.ignore == nil {
+		o.ignore = func(Problem) bool { return false }
+	}
+	return o, nil
+}
