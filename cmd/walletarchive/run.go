@@ -29,12 +29,20 @@ type program struct {
 	logJSON  bool
 }
 
+func newProgram(stdout, stderr io.Writer) *program {
+	p := &program{stdout: &resultWriter{w: stdout}, stderr: progress.NewOutput(stderr), redact: &redactor{}}
+	p.log = slog.New(slog.NewTextHandler(p.redact.writer(p.stderr), nil))
+	return p
+}
+
 // run is main without the process: it returns the exit code of exit.go's table
 // and leaves nothing running.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	p := &program{stdout: &resultWriter{w: stdout}, stderr: progress.NewOutput(stderr), redact: &redactor{}}
-	p.log = slog.New(slog.NewTextHandler(p.redact.writer(p.stderr), nil))
-	app := newApp(p)
+	p := newProgram(stdout, stderr)
+	return p.run(ctx, newApp(p), args)
+}
+
+func (p *program) run(ctx context.Context, app *cli.App, args []string) int {
 	args, err := arrange(app, args)
 	if err == nil {
 		err = app.RunContext(ctx, args)

@@ -3,14 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/urfave/cli/v2"
-
-	"github.com/hyapp/walletarchive/internal/progress"
 )
 
 const password = "s3cr/et:p@ss\"word"
@@ -21,7 +20,7 @@ const goodDSN = "archive:" + password + "@tcp(127.0.0.1:1)/wallet"
 func dsnRun(t *testing.T, args ...string) (dsn, stderr string, err error) {
 	t.Helper()
 	var buf bytes.Buffer
-	p := &program{stdout: &resultWriter{w: &bytes.Buffer{}}, stderr: progress.NewOutput(&buf), redact: &redactor{}}
+	p := newProgram(io.Discard, &buf)
 	app := newApp(p)
 	probe := &cli.Command{Name: "probe", Flags: flags(dsnFlags(sourceDSNFlag, "the source"), logFlags())}
 	probe.Action = p.action(func(_ context.Context, c *cli.Context) (err error) {
@@ -30,7 +29,7 @@ func dsnRun(t *testing.T, args ...string) (dsn, stderr string, err error) {
 	})
 	finish(probe)
 	app.Commands = []*cli.Command{probe}
-	args, err = arrange(app, append([]string{"wa", "probe"}, args...))
+	args, err = arrange(app, append([]string{programName, "probe"}, args...))
 	if err == nil {
 		err = app.RunContext(t.Context(), args)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -14,7 +15,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/hyapp/walletarchive/internal/ledger"
-	"github.com/hyapp/walletarchive/internal/progress"
 	"github.com/hyapp/walletarchive/manifest"
 )
 
@@ -72,7 +72,7 @@ func fileOf(t *testing.T, receipts ...manifest.Receipt) string {
 // selected runs a command that only reads its selection.
 func selected(t *testing.T, need need, args ...string) (s selection, err error) {
 	t.Helper()
-	p := &program{stdout: &resultWriter{w: &bytes.Buffer{}}, stderr: progress.NewOutput(&bytes.Buffer{}), redact: &redactor{}}
+	p := newProgram(io.Discard, io.Discard)
 	app := newApp(p)
 	probe := &cli.Command{Name: "probe", ArgsUsage: "[BATCH_ID ...]", Flags: selectionFlags()}
 	probe.Action = p.action(func(_ context.Context, c *cli.Context) (err error) {
