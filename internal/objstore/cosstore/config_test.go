@@ -1,0 +1,252 @@
+package cosstore
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tencentyun/cos-go-sdk-v5"
+
+	"github.com/hyapp/walletarchive/internal/objstore"
+	"github.com/hyapp/walletarchive/manifest"
+)
+
+func TestConfig(t *testing.T) {
+	good := Config{Bucket: testBucketName, Region: testRegion, Credential: cos.NewTokenCredential("id", "key", "")}
+	for _, test := range []struct {
+		name   string
+		change func(*Config)
+		want   string // "" is accepted, else a word of the error
+	}{
+		{"region", func(c *Config) {}, ""},
+		{"loopback endpoint", func(c *Config) { c.Region, c.Endpoint = "", "http://127.0.0.1:9000" }, ""},
+		{"loopback endpoint, IPv6", func(c *Config) { c.Region, c.Endpoint = "", "http://[::1]:9000/" }, ""},
+		{"own domain", func(c *Config) { c.Endpoint = "https://archive.example.com" }, ""},
+		{"bucket's own host", func(c *Config) { c.Endpoint = "https://archive-1250000000.cos.accelerate.myqcloud.com" }, ""},
+		{"no appid", func(c *Config) { c.Bucket = "archive" }, "appid"},
+		{"upper case", func(c *Config) { c.Bucket = "Archive-1250000000" }, "appid"},
+		{"bucket with a dot", func(c *Config) { c.Bucket = "a.b-1250000000" }, "appid"},
+		{"no region", func(c *Config) { c.Region = "" }, "region is missing"},
+		{"odd region", func(c *Config) { c.Region = "ap_guangzhou/" }, "name of a region"},
+		{"no credential", func(c *Config) { c.Credential = nil }, "no credentials"},
+		{"plain http", func(c *Config) { c.Endpoint = "http://192.0.2.1:80" }, "in the clear"},
+		{"plain http by name", func(c *Config) { c.Endpoint = "http://localhost.example.com" }, "in the clear"},
+		{"no scheme", func(c *Config) { c.Endpoint = "127.0.0.1:9000" }, "not a URL"},
+		{"odd scheme", func(c *Config) { c.Endpoint = "ftp://127.0.0.1" }, "neither"},
+		{"path-style", func(c *Config) { c.Endpoint = "http://127.0.0.1:9000/bucket" }, "more than a host"},
+		{"host of the service", func(c *Config) { c.Endpoint = "https://cos.ap-guangzhou.myqcloud.com" }, "not that of bucket"},
+		{"user", func(c *Config) { c.Endpoint = "https://id:hidden@example.com" }, "never part of a URL"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cfg := good
+			test.change(&cfg)
+			_, err := New(cfg)
+			if test.want == "" {
+				if err != nil {
+					t.Errorf("New = %v", err)
+				}
+				return
+			}
+			if !errors.Is(err, objstore.ErrConfig) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("New = %v, want ErrConfig with %q", err, test.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "hidden") {
+				t.Errorf("New shows a secret: %v", err)
+			}
+		})
+	}
+}
+
+// The bucket is asked by the name that COS knows, also on a test server, and
+// every request is signed.
+func TestRequestsAreSignedForTheBucket(t *testing.T) {
+	srv, s := newServerWith(t, func(c *Config) {
+		c.Credential = cos.NewTokenCredential("test-secret-id", testSecretKey, "test-token")
+	})
+	srv.intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		if want := testBucketName + ".cos." + testRegion + ".myqcloud.com"; r.Host != want {
+			t.Errorf("Host = %q, want %q", r.Host, want)
+		}
+		auth := r.Header.Get("Authorization")
+		if !strings.Contains(auth, "q-ak=test-secret-id") || strings.Contains(auth, testSecretKey) {
+			t.Errorf("Authorization = %q", auth)
+		}
+		if r.Header.Get("X-Cos-Security-Token") != "test-token" || !strings.Contains(auth, "x-cos-security-token") {
+			t.Errorf("the token is missing or not signed: %q", auth)
+		}
+		return false
+	})
+	if _, _, err := put(t, s, "a/key", "body"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := get(t, s, "a/key"); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := s.URL(), "cos://"+testBucketName+"?endpoint="; !strings.HasPrefix(got, want) || strings.Contains(got, "secret") {
+		t.Errorf("URL() = %q, want %q…", got, want)
+	}
+}
+
+func TestUnusableCredentials(t *testing.T) {
+	for name, c := range map[string]*cos.Credential{
+		"no id":       cos.NewTokenCredential("", "key", ""),
+		"no key":      cos.NewTokenCredential("id", "", ""),
+		"blank":       cos.NewTokenCredential("id", "key\n", ""),
+		"blank token": cos.NewTokenCredential("id", "key", " token"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv, s := newServerWith(t, func(cfg *Config) { cfg.Credential = c })
+			if _, err := s.Head(t.Context(), "key", ""); !errors.Is(err, objstore.ErrConfig) {
+				t.Errorf("Head = %v, want ErrConfig", err)
+			}
+			if n := srv.count(""); n != 0 {
+				t.Errorf("%d requests were sent unsigned", n)
+			}
+		})
+	}
+}
+
+// rotating changes its parts one by one, as a credential does under a reader.
+type rotating struct {
+	mu    sync.Mutex
+	n     int
+	reads int
+}
+
+func (r *rotating) read(part string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.reads++; r.reads == 2 || r.reads == 3 {
+		r.n++ // between id and key, and between key and token
+	}
+	return part + string(rune('0'+r.n))
+}
+
+func (r *rotating) GetSecretId() string  { return r.read("id") }
+func (r *rotating) GetSecretKey() string { return r.read("key") }
+func (r *rotating) GetToken() string     { return r.read("token") }
+
+func TestSnapshotIsOfOneCredential(t *testing.T) {
+	id, key, token := snapshot(&rotating{})
+	if id != "id2" || key != "key2" || token != "token2" {
+		t.Errorf("snapshot = %s, %s, %s, want all of one", id, key, token)
+	}
+}
+
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	srv, s := newServer(t)
+	body := strings.Repeat("0123456789", 500)
+	if _, _, err := put(t, s, "key", body); err != nil {
+		t.Fatal(err)
+	}
+	const readers, rounds = 200, 3
+	for range rounds {
+		var wg sync.WaitGroup
+		for range readers {
+			wg.Go(func() {
+				if got, err := get(t, s, "key"); err != nil || got != body {
+					t.Errorf("%d bytes, %v", len(got), err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	if srv.accepted > readers+1 {
+		t.Errorf("%d connections for %d rounds of %d readers, want at most one a reader", srv.accepted, rounds, readers)
+	}
+}
+
+// Answers that are errors or are not read to their end give their connection
+// back too.
+func TestConnectionsAreUsedAgainAfterErrors(t *testing.T) {
+	srv, s := newServer(t)
+	srv.store("key", make([]byte, 200_000), "")
+	for range 50 {
+		if _, err := s.Head(t.Context(), "absent", ""); !errors.Is(err, objstore.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if _, err := get(t, s, "absent"); !errors.Is(err, objstore.ErrNotExist) {
+			t.Fatal(err)
+		}
+		r, _, err := s.Get(t.Context(), "key", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(r, make([]byte, 10)); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Read(make([]byte, 1)); err == nil || err == io.EOF {
+			t.Errorf("Read after Close = %v", err)
+		}
+	}
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	if srv.accepted > 2 {
+		t.Errorf("%d connections for one reader", srv.accepted)
+	}
+}
+
+// A connection on which nothing moves ends; the download goes on on another.
+func TestStalledDownloadIsResumed(t *testing.T) {
+	srv, s := newServerWith(t, func(c *Config) { c.StallTimeout = 100 * time.Millisecond })
+	body := strings.Repeat("0123456789", 100_000)
+	srv.store("key", []byte(body), "")
+	var stalled atomic.Int32
+	release := make(chan struct{})
+	defer close(release)
+	srv.intercept(first(1, "GET ", func(w http.ResponseWriter, r *http.Request) bool {
+		stalled.Add(1)
+		w.Header().Set("Content-Length", "1000000")
+		w.Header().Set("Etag", srv.objects["key"].header.Get("Etag"))
+		w.Header().Set(headerCRC64, srv.objects["key"].header.Get(headerCRC64))
+		io.WriteString(w, body[:300_000])
+		w.(http.Flusher).Flush()
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+		return true
+	}))
+	got, err := get(t, s, "key")
+	if err != nil || got != body || stalled.Load() != 1 {
+		t.Errorf("%d bytes, %v after %d stalls", len(got), err, stalled.Load())
+	}
+}
+
+// A slow upload is no stall: bytes move, if only one way.
+func TestSlowUploadIsNoStall(t *testing.T) {
+	srv, s := newServerWith(t, func(c *Config) { c.StallTimeout = 600 * time.Millisecond; c.Retry.Attempts = 1 })
+	body := make([]byte, 20<<20) // far more than the buffers in between hold
+	crc := manifest.SumCRC64(body).String()
+	start := time.Now()
+	srv.intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPut {
+			return false
+		}
+		buf := make([]byte, 1<<20)
+		for range len(body) >> 20 {
+			if _, err := io.ReadFull(r.Body, buf); err != nil {
+				t.Errorf("the upload broke after %v: %v", time.Since(start), err)
+				return true
+			}
+			time.Sleep(60 * time.Millisecond)
+		}
+		w.Header().Set(headerCRC64, crc)
+		return true
+	})
+	_, _, err := s.Put(t.Context(), "key", bytes.NewReader(body), int64(len(body)), manifest.SumHash(body), objstore.PutOptions{})
+	if took := time.Since(start); err != nil || took < time.Second {
+		t.Errorf("Put = %v after %v, want success after more than twice the limit", err, took)
+	}
+}
