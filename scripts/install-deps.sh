@@ -42,7 +42,8 @@ for what in "${@:-none}"; do
         ;;
     esac
     case $what in mariadb | all)
-        have mariadbd mariadb-install-db || need="$need mariadb-server-core"
+        # mariadb-install-db calls my_print_defaults, which is in the second.
+        have mariadbd mariadb-install-db my_print_defaults || need="$need mariadb-server-core mariadb-client-core"
         ;;
     esac
     case $what in docker | all)

@@ -69,7 +69,7 @@ func findServer(ctx context.Context, name string) (binary, error) {
 	if broken != nil {
 		return binary{}, broken
 	}
-	return binary{}, fmt.Errorf("%w: looked for %s in PATH, %s (Debian: apt-get install mariadb-server-core)",
+	return binary{}, fmt.Errorf("%w: looked for %s in PATH, %s (Debian: apt-get install mariadb-server-core mariadb-client-core)",
 		ErrNotInstalled, strings.Join(names, " and "), strings.Join(serverDirs, ", "))
 }
 
