@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -89,9 +90,10 @@ func clip(s string) string {
 // What servers say of the place, in English. A server that speaks another
 // language gives the same error without it.
 var (
-	atRow    = regexp.MustCompile(`at row (\d+)`)
-	inColumn = regexp.MustCompile("column (?:'([^']+)'|((?:`[^`]*`\\.)*`[^`]*`))")
-	dupEntry = regexp.MustCompile(`(?s)^Duplicate entry '(.*)' for key '`)
+	atRow     = regexp.MustCompile(`at row (\d+)`)
+	inColumn  = regexp.MustCompile("[Cc]olumn (?:'([^']+)'|((?:`[^`]*`\\.)*`[^`]*`))")
+	aboutJSON = regexp.MustCompile("(?i)json|CONSTRAINT `[^`]*\\.payload`")
+	dupEntry  = regexp.MustCompile(`(?s)^Duplicate entry '(.*)' for key '`)
 )
 
 func columnOf(message string) string {
@@ -125,19 +127,13 @@ func (w *Writer) rowOf(message string) *chunkRow {
 	return nil
 }
 
-func (w *Writer) warningError(warnings []mysqldb.Warning) error {
-	first := warnings[0]
-	// A duplicate is the plainest reason; the rest often follows from it.
-	for _, x := range warnings {
-		if isDuplicate(x.Code) {
-			first = x
-			break
-		}
-	}
-	e := &WarningError{Column: columnOf(first.Message), Code: first.Code, Message: first.Message, Others: len(warnings) - 1}
-	if r := w.rowOf(first.Message); r != nil {
-		e.EventID, e.Row = r.eventID, r.number
-	}
+// warningError makes an error of the warnings of a statement.
+func (w *Writer) warningError(ctx context.Context, warnings []mysqldb.Warning) error {
+	// A duplicate is the plainest reason, and what else there is often follows
+	// from it.
+	x := warnings[max(0, slices.IndexFunc(warnings, func(x mysqldb.Warning) bool { return isDuplicate(x.Code) }))]
+	e := &WarningError{Code: x.Code, Message: x.Message, Others: len(warnings) - 1}
+	e.EventID, e.Row, e.Column = w.locate(ctx, x.Message)
 	return fmt.Errorf("write to table %s: %w", w.table.Name, e)
 }
 
@@ -148,20 +144,28 @@ func (w *Writer) explain(ctx context.Context, err error) error {
 	if !errors.As(err, &me) {
 		return fmt.Errorf("write %d rows to table %s: %w", len(w.rows), w.table.Name, err)
 	}
-	column, row := columnOf(me.Message), w.rowOf(me.Message)
-	if row == nil && (me.Number == mysqldb.ErInvalidJSONText || me.Number == mysqldb.ErConstraintFailed) {
-		if row = w.findInvalidJSON(ctx); row != nil {
-			column = "payload"
-		}
-	}
-	if row == nil && column == "" {
+	e := &RowError{Err: err}
+	e.EventID, e.Row, e.Column = w.locate(ctx, me.Message)
+	if e.Row == 0 && e.Column == "" {
 		return fmt.Errorf("write %d rows to table %s: %w", len(w.rows), w.table.Name, err)
 	}
-	e := &RowError{Column: column, Err: err}
-	if row != nil {
-		e.EventID, e.Row = row.eventID, row.number
-	}
 	return fmt.Errorf("write to table %s: %w", w.table.Name, e)
+}
+
+// locate returns the row and the column that a server's message is about, as
+// far as it tells.
+func (w *Writer) locate(ctx context.Context, message string) (eventID string, number int64, column string) {
+	column = columnOf(message)
+	row := w.rowOf(message)
+	if row == nil && aboutJSON.MatchString(message) {
+		if row = w.findInvalidJSON(ctx); row != nil {
+			column = fields[payloadField].name
+		}
+	}
+	if row == nil {
+		return "", 0, column
+	}
+	return row.eventID, row.number, column
 }
 
 // findInvalidJSON looks for the row whose payload the server does not take for
