@@ -80,3 +80,11 @@ func write(t testing.TB, db *sql.DB, tab *Table, opts WriterOptions, records []m
 	}
 	return tx.Commit()
 }
+
+// recreate makes wallet_outbox anew in a database that tests share.
+func recreate(t testing.TB, db *sql.DB) {
+	t.Helper()
+	mustExec(t, db, "DROP VIEW IF EXISTS wallet_outbox")
+	mustExec(t, db, "DROP TABLE IF EXISTS wallet_outbox, t, u")
+	mustExec(t, db, Schema(DefaultTable, ""))
+}

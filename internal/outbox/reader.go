@@ -125,10 +125,10 @@ func (r *Reader) Rows(ctx context.Context, after manifest.Cursor) iter.Seq2[*Row
 		pages := r.start(gctx, g, after)
 		stopped, err := r.deliver(gctx, pages, after, yield)
 		cancel()
-		if werr := g.Wait(); err == nil {
+		// The error of the group is the reason why deliver saw its context end.
+		// Without an error of deliver, what the group says comes from cancel.
+		if werr := g.Wait(); werr != nil && err != nil && errors.Is(err, gctx.Err()) {
 			err = werr
-		} else if werr != nil && errors.Is(err, context.Canceled) {
-			err = werr // the reason why the group's context ended
 		}
 		if err != nil && !stopped {
 			yield(nil, err)

@@ -36,8 +36,6 @@ func (r *Reader) start(ctx context.Context, g *errgroup.Group, after manifest.Cu
 		g.Go(func() error { return r.readSegments(ctx, work) })
 	}
 	g.Go(func() error {
-		defer close(ordered)
-		defer close(work)
 		send := func(s segment) error {
 			s.out = make(chan page, segmentPages)
 			select {
@@ -52,10 +50,19 @@ func (r *Reader) start(ctx context.Context, g *errgroup.Group, after manifest.Cu
 				return ctx.Err()
 			}
 		}
+		var err error
 		if r.opts.Connections == 1 {
-			return send(segment{after: after, rows: r.opts.MaxRows})
+			err = send(segment{after: after, rows: r.opts.MaxRows})
+		} else {
+			err = r.mark(ctx, after, send)
 		}
-		return r.mark(ctx, after, send)
+		if err == nil {
+			// Only a whole scan may look like one: after an error nothing is
+			// closed, and whoever waits is woken by ctx.
+			close(work)
+			close(ordered)
+		}
+		return err
 	})
 	return ordered
 }
@@ -88,13 +95,21 @@ func (r *Reader) mark(ctx context.Context, after manifest.Cursor, send func(segm
 	}
 }
 
+// readSegments reads segments on one connection, which it opens for the first.
 func (r *Reader) readSegments(ctx context.Context, work <-chan segment) error {
-	src, err := r.newSource(ctx)
-	if err != nil {
-		return err
-	}
-	defer src.close()
-	for s := range work {
+	var src *source
+	defer func() {
+		if src != nil {
+			src.close()
+		}
+	}()
+	for s := range receive(ctx, work) {
+		if src == nil {
+			var err error
+			if src, err = r.newSource(ctx); err != nil {
+				return err
+			}
+		}
 		last, err := src.read(ctx, s.after, s.rows, s.out)
 		if err != nil {
 			return err

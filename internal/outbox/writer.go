@@ -189,7 +189,7 @@ func (w *Writer) Flush(ctx context.Context) error {
 		return err
 	}
 	if len(warnings) > 0 {
-		return w.warningError(warnings)
+		return w.warningError(ctx, warnings)
 	}
 	if affected != int64(len(w.rows)) {
 		return fmt.Errorf("%w: %d of %d in table %s", ErrRowCount, affected, len(w.rows), w.table.Name)
