@@ -238,7 +238,7 @@ const settleTimeout = 5 * time.Minute
 // when it has none of those that were missing, so that the transaction may be
 // run again, and ErrOutcomeUnknown when it cannot tell.
 func (a *attempt) settle(ctx context.Context, cause error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.opts.settle)
 	defer cancel()
 	missing, err := a.ask(ctx)
 	a.report.CommitReadBack = true

@@ -81,10 +81,11 @@ func (r *restorer) run(ctx context.Context, v *verify.Verified) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := r.preflight(ctx, needs); err != nil {
+	err = r.retry(ctx, mysqldb.IsConnLost, func() error { return r.preflight(ctx, needs) })
+	if err != nil {
 		return err
 	}
-	return r.attempts(ctx)
+	return r.transactions(ctx)
 }
 
 // sort takes the rows out of the archive once, and what they need of a table.
@@ -130,6 +131,7 @@ func (r *restorer) preflight(ctx context.Context, needs *outbox.Needs) error {
 		found = r.table.CheckTarget(needs, settings, r.manifest.EventIDCollation)
 		found = append(found, r.checkFidelity()...)
 	}
+	r.report.Problems = []Problem{} // of this try
 	fatal := &PreflightError{Table: r.opts.Table}
 	for _, f := range found {
 		p := Problem(f)
@@ -173,35 +175,44 @@ func (r *restorer) checkFidelity() []outbox.Problem {
 	return all
 }
 
-// attempts runs transactions until one comes to its end.
-func (r *restorer) attempts(ctx context.Context) error {
-	waits := backoff.NewExponentialBackOff()
-	waits.InitialInterval = r.opts.backoff
+// transactions runs one after another until one comes to its end.
+func (r *restorer) transactions(ctx context.Context) error {
 	careful := false
-	for {
+	again := func(err error) bool {
+		// A row that is there already although none was seen appeared meanwhile, or
+		// the target's collation takes two rows for one: looking up every key tells.
+		if errors.Is(err, outbox.ErrDuplicate) && !careful {
+			careful = true
+			return true
+		}
+		return mysqldb.IsRetryable(err) || mysqldb.IsConnLost(err)
+	}
+	return r.retry(ctx, again, func() error {
 		r.report.Attempts++
 		r.report.Present, r.report.Missing, r.report.Inserted, r.report.Respelled = 0, 0, 0, 0
 		r.report.ConflictCount, r.report.Conflicts = 0, []Conflict{}
 		r.report.State, r.report.CommitReadBack = Untouched, false
-		err := r.attempt(ctx, careful)
-		if err == nil {
-			return nil
-		}
-		// A row that is there already although none was seen appeared meanwhile, or
-		// the target's collation takes two rows for one: looking up every key tells.
-		duplicate := errors.Is(err, outbox.ErrDuplicate) && !careful
-		again := duplicate || mysqldb.IsRetryable(err) || mysqldb.IsConnLost(err)
+		return r.attempt(ctx, careful)
+	})
+}
+
+// retry calls f until it succeeds, again says that a further try would not help,
+// or opts.MaxAttempts is reached.
+func (r *restorer) retry(ctx context.Context, again func(error) bool, f func() error) error {
+	waits := backoff.NewExponentialBackOff()
+	waits.InitialInterval = r.opts.backoff
+	for n := 1; ; n++ {
+		err := f()
 		switch {
-		case errors.Is(err, ErrOutcomeUnknown):
+		case err == nil, errors.Is(err, ErrOutcomeUnknown):
 			return err
 		case ctx.Err() != nil && !errors.Is(err, ErrConflict):
 			return ctx.Err() // else it may read like a connection that was lost
-		case !again || r.report.Attempts >= r.opts.MaxAttempts:
+		case n >= r.opts.MaxAttempts, !again(err):
 			return err
 		}
-		careful = careful || duplicate
 		wait := waits.NextBackOff()
-		r.log.WarnContext(ctx, "the transaction was undone and is run again", "attempt", r.report.Attempts, "wait", wait, "error", err)
+		r.log.WarnContext(ctx, "undone by the server or the network, trying again", "attempt", n, "wait", wait, "error", err)
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():

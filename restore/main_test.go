@@ -133,6 +133,11 @@ func newTarget(t testing.TB, s mysqltest.Server) *sql.DB {
 // insert writes rows with plain INSERTs.
 func insert(t testing.TB, db *sql.DB, rows ...manifest.Record) {
 	t.Helper()
+	insertOn(t, db, rows...)
+}
+
+func insertOn(t testing.TB, db execer, rows ...manifest.Record) {
+	t.Helper()
 	for i := range rows {
 		r := &rows[i]
 		mustExec(t, db, "INSERT INTO wallet_outbox VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", r.AppCode, r.EventID, r.EventType,

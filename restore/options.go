@@ -59,6 +59,8 @@ type Options struct {
 	// backoff, for tests, is the first wait before another attempt; 0 means
 	// firstWait.
 	backoff time.Duration
+	// settle, for tests, replaces settleTimeout.
+	settle time.Duration
 }
 
 // firstWait is how long the first wait before another attempt is, at most; each
@@ -78,6 +80,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.WindowBytes = cmp.Or(o.WindowBytes, DefaultWindowBytes)
 	o.MaxAttempts = cmp.Or(o.MaxAttempts, DefaultMaxAttempts)
 	o.backoff = cmp.Or(o.backoff, firstWait)
+	o.settle = cmp.Or(o.settle, settleTimeout)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
