@@ -45,13 +45,14 @@ var ErrNoReceipt = errors.New("no such receipt")
 type Ledger struct {
 	db      *sql.DB
 	checked atomic.Bool // the tables were found fit for recording
+	window  int         // members that are sorted at once
 }
 
 // New returns the ledger in the database of db, which must come from mysqldb.Open
 // (what is read back is compared by bytes, and only a strict session refuses what
 // does not fit) and remains the caller's to close. A lock and a stream of members
 // keep one connection each; a pool of fewer than three can wait forever.
-func New(db *sql.DB) *Ledger { return &Ledger{db: db} }
+func New(db *sql.DB) *Ledger { return &Ledger{db: db, window: windowRows} }
 
 // ConflictError says what of a receipt, or of one of its members, is already in
 // the ledger and differs from what was to be recorded. It wraps [ErrConflict].

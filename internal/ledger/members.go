@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/hyapp/walletarchive/internal/mysqldb"
 	"github.com/hyapp/walletarchive/internal/spill"
@@ -20,25 +20,34 @@ import (
 // statement (docs/FORMAT.md "Ledger").
 const chunkRows = 500
 
-// insertAll writes the members of a receipt that tx has just written.
-func insertAll(ctx context.Context, tx *sql.Tx, r *manifest.Receipt, members iter.Seq2[manifest.Member, error]) error {
-	if err := noOrphans(ctx, tx, r); err != nil {
+// windowRows and windowBytes bound the members that are sorted before they are
+// written. A batch comes in the order of its cursors, in which event_ids are spread
+// over the whole key; sorted, 200,000 of them take two thirds of the time.
+const (
+	windowRows  = 64 << 10
+	windowBytes = 8 << 20 // of event_ids
+)
+
+// insertAll writes the members of a receipt that the transaction has just written.
+func insertAll(ctx context.Context, w *memberWriter, members iter.Seq2[manifest.Member, error]) error {
+	r := w.receipt
+	if err := noOrphans(ctx, w.tx, r); err != nil {
 		return err
 	}
 	check := memberCheck{receipt: r}
-	c := newChunk(tx, r)
 	for m, err := range members {
 		if err == nil {
 			err = check.add(&m)
 		}
 		if err == nil {
-			err = c.add(ctx, &m)
+			err = w.add(ctx, m.EventID, m.UpdatedAtMS)
 		}
 		if err != nil {
 			return fmt.Errorf("record members of receipt %s: %w", r.BatchID, err)
 		}
 	}
-	if err := errors.Join(c.flush(ctx), ctx.Err()); err != nil {
+	// Members that end because of ctx are not too few of them.
+	if err := cmp.Or(ctx.Err(), w.flush(ctx)); err != nil {
 		return fmt.Errorf("record members of receipt %s: %w", r.BatchID, err)
 	}
 	return check.end()
@@ -59,120 +68,134 @@ func noOrphans(ctx context.Context, tx *sql.Tx, r *manifest.Receipt) error {
 	return &ConflictError{AppCode: r.AppCode, BatchID: r.BatchID, EventID: id, Column: "batch_id", Got: "a member without a receipt"}
 }
 
-// chunk gathers members, writes them with one statement and reads them back with
-// another. Statements are built as text: all but the event_id and updated_at_ms is
-// the same for each member of a receipt.
-type chunk struct {
+// memberWriter gathers members, sorts them, and writes and reads back one chunk
+// after the other. Statements are built as text: all but the event_id and
+// updated_at_ms is the same for each member of a receipt.
+type memberWriter struct {
 	tx      *sql.Tx
 	receipt *manifest.Receipt
-	app     []byte           // literal
-	tail    []byte           // the columns after updated_at_ms
-	ms      map[string]int64 // event_id to updated_at_ms of the members gathered
-	values  []byte           // of the INSERT
-	keys    []byte           // of the SELECT
+	app     []byte // literal
+	tail    []byte // the columns after updated_at_ms, and the parenthesis
+	rows    int    // of a full window
+	window  []member
+	bytes   int // of the event_ids in window
+	query   []byte
 }
 
-func newChunk(tx *sql.Tx, r *manifest.Receipt) *chunk {
+// member is what differs between the members of a receipt.
+type member struct {
+	eventID string
+	ms      int64
+}
+
+func byEventID(a, b member) int { return strings.Compare(a.eventID, b.eventID) }
+
+func newMemberWriter(tx *sql.Tx, r *manifest.Receipt, window int) *memberWriter {
 	tail := mysqldb.AppendString([]byte{','}, string(r.BatchID))
 	tail = mysqldb.AppendString(append(tail, ','), r.ManifestSHA256.String())
 	tail = strconv.AppendInt(append(tail, ','), r.VerifiedAtMS, 10)
-	return &chunk{
-		tx: tx, receipt: r, app: mysqldb.AppendString(nil, r.AppCode), tail: append(tail, ')'),
-		ms: make(map[string]int64, chunkRows),
-	}
+	return &memberWriter{tx: tx, receipt: r, rows: window, app: mysqldb.AppendString(nil, r.AppCode), tail: append(tail, ')')}
 }
 
 // add takes a member that memberCheck has passed.
-func (c *chunk) add(ctx context.Context, m *manifest.Member) error {
-	if !utf8.ValidString(m.EventID) {
-		return &MemberError{EventID: m.EventID, Column: "event_id", Got: m.EventID, Want: "UTF-8"}
+func (w *memberWriter) add(ctx context.Context, eventID string, ms int64) error {
+	w.window = append(w.window, member{eventID, ms})
+	if w.bytes += len(eventID); len(w.window) < w.rows && w.bytes < windowBytes {
+		return nil
 	}
-	if _, ok := c.ms[m.EventID]; ok {
-		return duplicateMember(m.EventID)
+	return w.flush(ctx)
+}
+
+func (w *memberWriter) flush(ctx context.Context) error {
+	slices.SortFunc(w.window, byEventID)
+	for i := 1; i < len(w.window); i++ {
+		if w.window[i].eventID == w.window[i-1].eventID {
+			return duplicateMember(w.window[i].eventID)
+		}
 	}
-	if len(c.ms) > 0 {
-		c.values = append(c.values, ',')
-		c.keys = append(c.keys, ',')
+	for chunk := range slices.Chunk(w.window, chunkRows) {
+		if err := w.write(ctx, chunk); err != nil {
+			return err
+		}
 	}
-	c.ms[m.EventID] = m.UpdatedAtMS
-	c.keys = mysqldb.AppendString(c.keys, m.EventID)
-	c.values = append(append(append(c.values, '('), c.app...), ',')
-	c.values = append(mysqldb.AppendString(c.values, m.EventID), ',')
-	c.values = append(strconv.AppendInt(c.values, m.UpdatedAtMS, 10), c.tail...)
-	if len(c.ms) == chunkRows {
-		return c.flush(ctx)
-	}
+	w.window, w.bytes = w.window[:0], 0
 	return nil
+}
+
+// write writes a sorted chunk and reads it back.
+func (w *memberWriter) write(ctx context.Context, chunk []member) error {
+	q := append(w.query[:0], insertMembers...)
+	for i, m := range chunk {
+		if i > 0 {
+			q = append(q, ',')
+		}
+		q = append(append(append(q, '('), w.app...), ',')
+		q = append(mysqldb.AppendString(q, m.eventID), ',')
+		q = append(strconv.AppendInt(q, m.ms, 10), w.tail...)
+	}
+	w.query = q
+	switch _, err := w.tx.ExecContext(ctx, string(q)); {
+	case mysqldb.IsError(err, mysqldb.ErDupEntry):
+		return w.whoHolds(ctx, chunk, err)
+	case err != nil:
+		return err
+	}
+	found := 0
+	err := w.stored(ctx, chunk, func(got manifest.Member) error {
+		found++
+		i, ok := slices.BinarySearchFunc(chunk, member{eventID: got.EventID}, byEventID)
+		if !ok || got != w.receipt.Member(got.EventID, chunk[i].ms) {
+			return fmt.Errorf("%w: member %+v", ErrReadBack, got)
+		}
+		return nil
+	})
+	if err == nil && found != len(chunk) { // each of them another, by the primary key
+		err = fmt.Errorf("%w: %d of %d members", ErrReadBack, found, len(chunk))
+	}
+	return err
+}
+
+// stored calls f with what the ledger has under the keys of the chunk. The key is
+// forced, since statistics of a table that has just grown may favour reading all
+// of it, 500 members at a time.
+func (w *memberWriter) stored(ctx context.Context, chunk []member, f func(manifest.Member) error) error {
+	q := append(append(w.query[:0], selectMembers...), " FORCE INDEX (PRIMARY) WHERE app_code = "...)
+	q = append(append(q, w.app...), " AND event_id IN ("...)
+	for i, m := range chunk {
+		if i > 0 {
+			q = append(q, ',')
+		}
+		q = mysqldb.AppendString(q, m.eventID)
+	}
+	w.query = append(q, ')')
+	return eachMember(ctx, w.tx, string(w.query), nil, f)
 }
 
 func duplicateMember(eventID string) error {
 	return &MemberError{EventID: eventID, Column: "event_id", Got: "there twice", Want: "once"}
 }
 
-func (c *chunk) flush(ctx context.Context) error {
-	if len(c.ms) == 0 {
-		return nil
-	}
-	switch _, err := c.tx.ExecContext(ctx, insertMembers+string(c.values)); {
-	case mysqldb.IsError(err, mysqldb.ErDupEntry):
-		return c.whoHolds(ctx, err)
-	case err != nil:
-		return err
-	}
-	if err := c.readBack(ctx); err != nil {
-		return err
-	}
-	clear(c.ms)
-	c.values, c.keys = c.values[:0], c.keys[:0]
-	return nil
-}
-
-// stored calls f with what the ledger has under the keys of the chunk. The key is
-// forced, since statistics of a table that has just grown may favour reading all
-// of it, 500 members at a time.
-func (c *chunk) stored(ctx context.Context, f func(manifest.Member) error) error {
-	return eachMember(ctx, c.tx, selectMembers+" FORCE INDEX (PRIMARY) WHERE app_code = "+string(c.app)+
-		" AND event_id IN ("+string(c.keys)+")", nil, f)
-}
-
-// readBack proves that the chunk is in the ledger as it was given.
-func (c *chunk) readBack(ctx context.Context) error {
-	found := 0
-	err := c.stored(ctx, func(got manifest.Member) error {
-		ms, ok := c.ms[got.EventID]
-		if want := c.receipt.Member(got.EventID, ms); !ok || got != want {
-			return fmt.Errorf("%w: member %+v, want %+v", ErrReadBack, got, want)
-		}
-		found++
-		return nil
-	})
-	if err == nil && found != len(c.ms) {
-		err = fmt.Errorf("%w: %d of %d members", ErrReadBack, found, len(c.ms))
-	}
-	return err
-}
-
 // whoHolds tells a member that another batch holds from one that this batch was
 // given twice. The server has undone the whole statement by then, so that what it
 // still has of this batch came in an earlier chunk.
-func (c *chunk) whoHolds(ctx context.Context, dup error) error {
+func (w *memberWriter) whoHolds(ctx context.Context, chunk []member, dup error) error {
 	conflict := func(given, column, got, want string) error {
-		return &ConflictError{AppCode: c.receipt.AppCode, BatchID: c.receipt.BatchID, EventID: given, Column: column, Got: got, Want: want}
+		return &ConflictError{AppCode: w.receipt.AppCode, BatchID: w.receipt.BatchID, EventID: given, Column: column, Got: got, Want: want}
 	}
-	byKey := make(map[string]string, len(c.ms))
+	byKey := make(map[string]string, len(chunk))
 	var equal error
-	for id := range c.ms {
-		if other, ok := byKey[ledgerKey(id)]; ok {
-			equal = conflict(max(id, other), "event_id", min(id, other), max(id, other))
+	for _, m := range chunk {
+		if other, ok := byKey[ledgerKey(m.eventID)]; ok {
+			equal = conflict(m.eventID, "event_id", other, m.eventID)
 		}
-		byKey[ledgerKey(id)] = id
+		byKey[ledgerKey(m.eventID)] = m.eventID
 	}
-	err := c.stored(ctx, func(held manifest.Member) error {
+	err := w.stored(ctx, chunk, func(held manifest.Member) error {
 		switch given := byKey[ledgerKey(held.EventID)]; {
 		case given != held.EventID:
 			return conflict(given, "event_id", held.EventID, given)
-		case held.BatchID != c.receipt.BatchID:
-			return conflict(given, "batch_id", string(held.BatchID), string(c.receipt.BatchID))
+		case held.BatchID != w.receipt.BatchID:
+			return conflict(given, "batch_id", string(held.BatchID), string(w.receipt.BatchID))
 		}
 		return duplicateMember(held.EventID)
 	})

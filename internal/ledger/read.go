@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -232,6 +233,7 @@ func eachMember(ctx context.Context, q mysqldb.Queryer, query string, args []any
 	defer rows.Close()
 	var app, batch, hash sql.RawBytes
 	var m manifest.Member
+	var lastHash []byte
 	for rows.Next() {
 		if err := rows.Scan(&app, &m.EventID, &m.UpdatedAtMS, &batch, &hash, &m.ReceiptVerifiedAtMS); err != nil {
 			return err
@@ -243,8 +245,11 @@ func eachMember(ctx context.Context, q mysqldb.Queryer, query string, args []any
 		if string(m.BatchID) != string(batch) {
 			m.BatchID = manifest.BatchID(batch)
 		}
-		if err := m.ManifestSHA256.UnmarshalText(hash); err != nil {
-			return fmt.Errorf("member %q: manifest_sha256: %w: %w", clip(m.EventID), err, manifest.ErrBadReceipt)
+		if lastHash == nil || !bytes.Equal(lastHash, hash) {
+			if err := m.ManifestSHA256.UnmarshalText(hash); err != nil {
+				return fmt.Errorf("member %q: manifest_sha256: %w: %w", clip(m.EventID), err, manifest.ErrBadReceipt)
+			}
+			lastHash = append(lastHash[:0], hash...)
 		}
 		if err := f(m); err != nil {
 			return err

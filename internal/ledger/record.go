@@ -8,6 +8,7 @@ import (
 	"iter"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/hyapp/walletarchive/internal/mysqldb"
 	"github.com/hyapp/walletarchive/manifest"
@@ -67,7 +68,7 @@ func (l *Ledger) Record(ctx context.Context, r manifest.Receipt, members iter.Se
 	if err := checkStored(ctx, tx, &r); err != nil {
 		return false, err
 	}
-	if err := insertAll(ctx, tx, &r, members); err != nil {
+	if err := insertAll(ctx, newMemberWriter(tx, &r, l.window), members); err != nil {
 		return false, err
 	}
 	if err := tx.Commit(); err != nil {
@@ -146,6 +147,8 @@ func (c *memberCheck) add(m *manifest.Member) error {
 		return &MemberError{Column: "row_count", Got: "more", Want: strconv.FormatInt(r.RowCount, 10)}
 	case m.EventID == "":
 		return bad("event_id", "", "not empty")
+	case !utf8.ValidString(m.EventID):
+		return bad("event_id", m.EventID, "UTF-8")
 	case m.AppCode != want.AppCode:
 		return bad("app_code", m.AppCode, want.AppCode)
 	case m.BatchID != want.BatchID:

@@ -14,6 +14,7 @@ import (
 func TestRecord(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
 		l, db := newLedger(t, s)
+		l.window = chunkRows + 10
 		var batches []batch
 		for name, rows := range map[string]int{"one": 1, "chunk": chunkRows, "chunk and one": chunkRows + 1, "`'\"\\é😀%_": 3, "three": 2*chunkRows + 7} {
 			batches = append(batches, newBatch(t, "game é", name, rows))
@@ -59,9 +60,9 @@ func TestRecordRefuses(t *testing.T) {
 		{"more members than rows", func(b *batch, _ batch) {
 			b.members = append(b.members, b.receipt.Member("more", b.receipt.LastUpdatedAtMS))
 		}, manifest.ErrBadReceipt, "row_count"},
-		{"duplicate member in a chunk", func(b *batch, _ batch) { b.members[5] = b.members[4] }, manifest.ErrBadReceipt, "event_id"},
-		{"duplicate member in another chunk", func(b *batch, _ batch) { b.members[chunkRows+5] = b.members[4] }, manifest.ErrBadReceipt, "event_id"},
-		{"duplicate member in the last chunk", func(b *batch, _ batch) { b.members[2*chunkRows+1] = b.members[3] }, manifest.ErrBadReceipt, "event_id"},
+		{"duplicate member in a window", func(b *batch, _ batch) { b.members[5] = b.members[4] }, manifest.ErrBadReceipt, "event_id"},
+		{"duplicate member in another window", func(b *batch, _ batch) { b.members[chunkRows+105] = b.members[4] }, manifest.ErrBadReceipt, "event_id"},
+		{"duplicate member in the last window", func(b *batch, _ batch) { b.members[2*chunkRows+1] = b.members[3] }, manifest.ErrBadReceipt, "event_id"},
 		{"first cursor is no member", func(b *batch, _ batch) { b.members[0].EventID = "other" }, manifest.ErrBadReceipt, "first_event_id"},
 		{"last cursor is no member", func(b *batch, _ batch) { b.members[len(b.members)-1].UpdatedAtMS-- }, manifest.ErrBadReceipt, "last_event_id"},
 		{"member of another app", func(b *batch, _ batch) { b.members[3].AppCode = "Game" }, manifest.ErrBadReceipt, "app_code"},
@@ -77,7 +78,7 @@ func TestRecordRefuses(t *testing.T) {
 		{"member that another batch holds, in the last chunk", func(b *batch, old batch) { b.members[2*chunkRows+2].EventID = old.members[0].EventID }, ErrConflict, "batch_id"},
 		{"member that another batch holds but for a trailing space", func(b *batch, old batch) { b.members[3].EventID = old.members[1].EventID + " " }, ErrConflict, "event_id"},
 		{"members that differ in a trailing space", func(b *batch, _ batch) { b.members[3].EventID = b.members[4].EventID + " " }, ErrConflict, "event_id"},
-		{"members that differ in a trailing space, in another chunk", func(b *batch, _ batch) { b.members[chunkRows+3].EventID = b.members[4].EventID + " " }, ErrConflict, "event_id"},
+		{"members that differ in a trailing space, in another window", func(b *batch, _ batch) { b.members[chunkRows+103].EventID = b.members[4].EventID + " " }, ErrConflict, "event_id"},
 
 		{"recorded with another row_count", func(b *batch, old batch) { *b = old; b.receipt.RowCount++ }, ErrConflict, "row_count"},
 		{"recorded with another total", func(b *batch, old batch) { *b = old; b.receipt.FrozenDeltaTotal.Add(1) }, ErrConflict, "frozen_delta_total"},
@@ -108,6 +109,7 @@ func TestRecordRefuses(t *testing.T) {
 	}
 	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
 		l, db := newLedger(t, s)
+		l.window = chunkRows + 100
 		old := newBatch(t, "game", "old", 3)
 		mustRecord(t, l, old)
 		refused := func(t *testing.T, b batch, want error, column string) {
