@@ -50,8 +50,8 @@ type ReaderOptions struct {
 	// connection of the pool, and with more than one there is another that
 	// walks ahead through the index: the pool must allow that many.
 	Connections int
-	// Fidelity asks the server, where it parses JSON, how each payload would
-	// come back. It doubles the server's work.
+	// Fidelity asks the server, where it parses JSON, how payloads would come
+	// back: each one about which there can be a doubt.
 	Fidelity bool
 }
 
@@ -60,9 +60,11 @@ type ReaderOptions struct {
 type Reader struct {
 	db      *sql.DB
 	opts    ReaderOptions
-	query   rowQuery
-	where   string // FROM … WHERE … without the bounds
-	ms, id  string // quoted names
+	table   *Table
+	query   rowQuery // without the fidelity flags
+	asking  rowQuery // with them
+	where   string   // FROM … WHERE … without the bounds
+	ms, id  string   // quoted names
 	byBytes bool
 }
 
@@ -91,9 +93,15 @@ func NewReader(db *sql.DB, t *Table, opts ReaderOptions) (*Reader, error) {
 		return nil, err
 	}
 	opts.Fidelity = opts.Fidelity && t.nativeJSON()
-	q, err := newRowQuery(t, opts.Fidelity)
+	q, err := newRowQuery(t, false)
 	if err != nil {
 		return nil, err
+	}
+	asking := q
+	if opts.Fidelity {
+		if asking, err = newRowQuery(t, true); err != nil {
+			return nil, err
+		}
 	}
 	index, ok := t.RetentionIndex()
 	if !ok {
@@ -102,7 +110,7 @@ func NewReader(db *sql.DB, t *Table, opts ReaderOptions) (*Reader, error) {
 	where := " FROM " + mysqldb.QuoteName(t.Name) + " FORCE INDEX (" + mysqldb.QuoteName(index) + ") WHERE " +
 		t.quoted("app_code") + " = " + literal(opts.AppCode) + " AND " + t.quoted("status") + " = " + literal(manifest.StatusDelivered)
 	return &Reader{
-		db: db, opts: opts, query: q, where: where,
+		db: db, opts: opts, table: t, query: q, asking: asking, where: where,
 		ms: t.quoted("updated_at_ms"), id: t.quoted("event_id"), byBytes: ComparesByBytes(t.EventIDCollation()),
 	}, nil
 }
@@ -198,83 +206,6 @@ func (r *Reader) checkOrder(prev, next manifest.Cursor) error {
 type page struct {
 	rows []Row
 	free chan<- []Row
-}
-
-// source reads pages on one connection.
-type source struct {
-	r    *Reader
-	conn *sql.Conn
-	dec  *decoder
-	free chan []Row
-}
-
-func (r *Reader) newSource(ctx context.Context) (*source, error) {
-	conn, err := r.db.Conn(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("connect to read rows: %w", err)
-	}
-	s := &source{r: r, conn: conn, dec: newDecoder(r.query), free: make(chan []Row, segmentPages+2)}
-	s.dec.appCode, s.dec.status = r.opts.AppCode, manifest.StatusDelivered
-	for range cap(s.free) {
-		s.free <- make([]Row, 0, r.opts.PageRows)
-	}
-	return s, nil
-}
-
-func (s *source) close() { _ = s.conn.Close() } // hands it back to the pool
-
-// read sends the pages after the position after to out, until a page is short
-// or limit rows were sent. It returns the position of the last row.
-func (s *source) read(ctx context.Context, after manifest.Cursor, limit int64, out chan<- page) (manifest.Cursor, error) {
-	for limit > 0 {
-		var rows []Row
-		select {
-		case rows = <-s.free:
-		case <-ctx.Done():
-			return after, ctx.Err()
-		}
-		want := int(min(int64(s.r.opts.PageRows), limit))
-		rows, err := s.page(ctx, after, want, rows[:0])
-		if err != nil {
-			return after, err
-		}
-		n := len(rows)
-		if n > 0 {
-			last := rows[n-1].Cursor()
-			if last == after {
-				return after, fmt.Errorf("%w: the page after (%d, %q) ends there", ErrOrder, after.UpdatedAtMS, after.EventID)
-			}
-			after = last
-			select {
-			case out <- page{rows, s.free}:
-			case <-ctx.Done():
-				return after, ctx.Err()
-			}
-		}
-		if n < want {
-			return after, nil
-		}
-		limit -= int64(n)
-	}
-	return after, nil
-}
-
-func (s *source) page(ctx context.Context, after manifest.Cursor, want int, dst []Row) ([]Row, error) {
-	rows, err := s.conn.QueryContext(ctx, "SELECT "+s.r.query.list+s.r.bounds(after)+" LIMIT "+strconv.Itoa(want))
-	if err != nil {
-		return nil, pageError(after, err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		dst = append(dst, Row{})
-		if err := s.dec.decode(rows, &dst[len(dst)-1]); err != nil {
-			return nil, err
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return nil, pageError(after, err)
-	}
-	return dst, nil
 }
 
 func pageError(after manifest.Cursor, err error) error {
