@@ -178,3 +178,13 @@ type Thawer interface {
 	// cold, is thawing already or is thawed already is a success.
 	Thaw(ctx context.Context, key, versionID string, days int, tier string) error
 }
+
+// Reclassifier is a Store whose objects can be moved to another storage class.
+type Reclassifier interface {
+	// Reclassify moves an object to opts.StorageClass and returns it as it is
+	// then. The bytes, their checksum and the digest beside them stay; all else
+	// becomes as opts says, so opts repeats what Put was given. Where the store
+	// keeps versions the result is a new version, and the old one stays. An
+	// object that has the class already is a success and is left as it is.
+	Reclassify(ctx context.Context, key, versionID string, opts PutOptions) (Info, error)
+}

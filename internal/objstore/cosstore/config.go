@@ -124,15 +124,6 @@ func isLoopback(host string) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// virtualHost is the Host that COS knows the bucket by, or "" when it is that
-// of the endpoint.
-func (c *Config) virtualHost(endpoint *url.URL) string {
-	if c.Region == "" || endpoint.Scheme != "http" {
-		return ""
-	}
-	return c.Bucket + ".cos." + c.Region + ".myqcloud.com"
-}
-
 func (c *Config) withDefaults() Config {
 	d := *c
 	if d.Workers <= 0 {

@@ -1,9 +1,9 @@
 package cosstore
 
 import (
-	"bytes"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,7 +14,6 @@ import (
 	"github.com/tencentyun/cos-go-sdk-v5"
 
 	"github.com/hyapp/walletarchive/internal/objstore"
-	"github.com/hyapp/walletarchive/manifest"
 )
 
 func TestConfig(t *testing.T) {
@@ -199,7 +198,7 @@ func TestConnectionsAreUsedAgainAfterErrors(t *testing.T) {
 
 // A connection on which nothing moves ends; the download goes on on another.
 func TestStalledDownloadIsResumed(t *testing.T) {
-	srv, s := newServerWith(t, func(c *Config) { c.StallTimeout = 100 * time.Millisecond })
+	srv, s := newServerWith(t, func(c *Config) { c.StallTimeout = 500 * time.Millisecond })
 	body := strings.Repeat("0123456789", 100_000)
 	srv.store("key", []byte(body), "")
 	var stalled atomic.Int32
@@ -224,29 +223,44 @@ func TestStalledDownloadIsResumed(t *testing.T) {
 	}
 }
 
-// A slow upload is no stall: bytes move, if only one way.
-func TestSlowUploadIsNoStall(t *testing.T) {
-	srv, s := newServerWith(t, func(c *Config) { c.StallTimeout = 600 * time.Millisecond; c.Retry.Attempts = 1 })
-	body := make([]byte, 20<<20) // far more than the buffers in between hold
-	crc := manifest.SumCRC64(body).String()
+// While a body goes up, the answer is waited for already: the bytes that move
+// one way have to move the deadline of both.
+func TestBytesEitherWayMoveTheDeadline(t *testing.T) {
+	raw := &deadlines{}
+	conn := &stallConn{Conn: raw, limit: time.Hour}
 	start := time.Now()
-	srv.intercept(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.Method != http.MethodPut {
-			return false
+	for range 2 {
+		if _, err := conn.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
 		}
-		buf := make([]byte, 1<<20)
-		for range len(body) >> 20 {
-			if _, err := io.ReadFull(r.Body, buf); err != nil {
-				t.Errorf("the upload broke after %v: %v", time.Since(start), err)
-				return true
-			}
-			time.Sleep(60 * time.Millisecond)
+		if _, err := conn.Write(make([]byte, 1)); err != nil {
+			t.Fatal(err)
 		}
-		w.Header().Set(headerCRC64, crc)
-		return true
-	})
-	_, _, err := s.Put(t.Context(), "key", bytes.NewReader(body), int64(len(body)), manifest.SumHash(body), objstore.PutOptions{})
-	if took := time.Since(start); err != nil || took < time.Second {
-		t.Errorf("Put = %v after %v, want success after more than twice the limit", err, took)
+	}
+	if len(raw.both) != 4 {
+		t.Fatalf("the deadline was set %d times for 2 reads and 2 writes", len(raw.both))
+	}
+	for i, at := range raw.both {
+		if at.Before(start.Add(time.Hour)) || i > 0 && at.Before(raw.both[i-1]) {
+			t.Errorf("deadline %d is %v after the start", i, at.Sub(start))
+		}
+	}
+	raw.err = net.ErrClosed
+	if _, err := conn.Read(nil); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Read of a closed connection = %v", err)
 	}
 }
+
+// deadlines is a connection that keeps what its deadlines are set to.
+type deadlines struct {
+	net.Conn
+	both []time.Time
+	err  error
+}
+
+func (d *deadlines) SetDeadline(t time.Time) error {
+	d.both = append(d.both, t)
+	return d.err
+}
+func (d *deadlines) Read(p []byte) (int, error)  { return len(p), nil }
+func (d *deadlines) Write(p []byte) (int, error) { return len(p), nil }

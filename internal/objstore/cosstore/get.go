@@ -192,7 +192,7 @@ func (b *body) position(resp *http.Response) error {
 	}
 	want := fmt.Sprintf("bytes %d-%d/%d", b.n, b.info.Size-1, b.info.Size)
 	if got := resp.Header.Get("Content-Range"); got != want {
-		return &Error{Op: b.op, Key: b.info.Key, Status: resp.StatusCode,
+		return &Error{Op: b.op, Key: b.info.Key, Status: resp.StatusCode, action: again,
 			Err: fmt.Errorf("asked for %q, the answer holds %q", want, got)}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/hyapp/walletarchive/internal/objstore"
 )
@@ -170,10 +171,10 @@ func TestDownloadThatNeverEnds(t *testing.T) {
 // As long as bytes come, breaks are no reason to give up.
 func TestManyBreaksWithProgress(t *testing.T) {
 	srv, s := newServer(t)
-	body := strings.Repeat("0123456789abcdef", 24<<20/16)
+	body := strings.Repeat("0123456789abcdef", 11<<20/16)
 	srv.store("key", []byte(body), "")
 	var breaks atomic.Int32
-	broken := cut(t, srv, "key", 2<<20, hangUp)
+	broken := cut(t, srv, "key", 1<<20, hangUp)
 	srv.intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		breaks.Add(1)
 		return broken(w, r)
@@ -292,13 +293,17 @@ func TestBodyEndsWithItsContext(t *testing.T) {
 	srv.store("key", make([]byte, 300_000), "")
 	ctx, cancel := context.WithCancel(t.Context())
 	srv.intercept(first(1, "GET ", func(w http.ResponseWriter, r *http.Request) bool {
-		return cut(t, srv, "key", 100_000, func(*testing.T, http.ResponseWriter) { cancel(); <-r.Context().Done() })(w, r)
+		return cut(t, srv, "key", 100_000, func(*testing.T, http.ResponseWriter) { <-r.Context().Done() })(w, r)
 	}))
 	r, _, err := s.Get(ctx, "key", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
+	if _, err := io.ReadFull(r, make([]byte, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(10*time.Millisecond, cancel)
 	if _, err := io.Copy(io.Discard, r); !errors.Is(err, context.Canceled) {
 		t.Errorf("reading = %v, want context.Canceled", err)
 	}

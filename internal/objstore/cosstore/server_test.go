@@ -56,9 +56,8 @@ func newServerWith(t *testing.T, change func(*Config)) (*server, *Store) {
 	t.Helper()
 	s := &server{t: t, objects: map[string]object{}}
 	hs := httptest.NewUnstartedServer(s)
-	hs.Config.ConnState = func(c net.Conn, state http.ConnState) {
+	hs.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
-			_ = c.(*net.TCPConn).SetReadBuffer(128 << 10) // so that a slow server is soon felt
 			s.mu.Lock()
 			s.accepted++
 			s.mu.Unlock()

@@ -16,10 +16,12 @@ import (
 	"github.com/hyapp/walletarchive/manifest"
 )
 
-// Store is a bucket. It implements objstore.Store and objstore.Thawer.
+// Store is a bucket. It implements objstore.Store, objstore.Thawer and
+// objstore.Reclassifier.
 type Store struct {
 	cfg    Config
 	client *cos.Client
+	host   string // by which COS knows the bucket
 	// bucketSeen is set by the first answer that only an existing bucket
 	// gives: a 404 to HEAD does not say what is missing.
 	bucketSeen atomic.Bool
@@ -36,8 +38,9 @@ type Store struct {
 }
 
 var (
-	_ objstore.Store  = (*Store)(nil)
-	_ objstore.Thawer = (*Store)(nil)
+	_ objstore.Store        = (*Store)(nil)
+	_ objstore.Thawer       = (*Store)(nil)
+	_ objstore.Reclassifier = (*Store)(nil)
 )
 
 // New returns the store of a bucket. Nothing is contacted. The error wraps
@@ -51,7 +54,13 @@ func New(cfg Config) (*Store, error) {
 	s.transport = newTransport(s.cfg.Workers, s.cfg.StallTimeout)
 	s.client = cos.NewClient(&cos.BaseURL{BucketURL: endpoint, ServiceURL: endpoint},
 		&http.Client{Transport: &signer{credential: s.cfg.Credential, next: s.transport}})
-	s.client.Host = cfg.virtualHost(endpoint)
+	s.host = endpoint.Host
+	if cfg.Region != "" {
+		s.host = cfg.Bucket + ".cos." + cfg.Region + ".myqcloud.com"
+		if endpoint.Scheme == "http" { // a test server
+			s.client.Host = s.host
+		}
+	}
 	s.client.UserAgent += " walletarchive"
 	s.client.Conf.EnableCRC = false
 	s.client.Conf.RetryOpt.Count = 1
