@@ -31,8 +31,8 @@ import (
 const (
 	DefaultBucket    = "fake-1250000000"
 	DefaultRegion    = "ap-guangzhou"
-	DefaultSecretID  = "AKIDfakefakefakefakefakefakefakefake"
-	DefaultSecretKey = "fakefakefakefakefakefakefakefake"
+	DefaultSecretID  = "AKIDfake"
+	DefaultSecretKey = "fake-secret-key"
 	// DefaultMaxObjectBytes is what COS takes in one PUT, 5 GB; document 436/7749.
 	DefaultMaxObjectBytes = 5 << 30
 	// DefaultLogEntries is how many requests the log remembers.
