@@ -14,7 +14,7 @@ build: ## build bin/walletarchive
 
 .PHONY: demo
 demo: build ## the whole loop on a private server, in a minute
-	scripts/demo.sh
+	scripts/demo.sh bin/walletarchive
 
 .PHONY: test
 test: ## install what is missing (root, Debian) and run all tests on MySQL and MariaDB

@@ -171,6 +171,13 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
+// Check reports what [Run] would refuse before it contacts anything:
+// [ErrOptions] or [ErrCutoff].
+func Check(opts Options) error {
+	_, err := opts.withDefaults()
+	return err
+}
+
 // Report says what a run did.
 type Report struct {
 	AppCode  string  `json:"app_code"`

@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hyapp/walletarchive/export"
 	"github.com/hyapp/walletarchive/internal/ledger"
 	"github.com/hyapp/walletarchive/internal/mysqldb"
 	"github.com/hyapp/walletarchive/internal/objstore"
 	"github.com/hyapp/walletarchive/internal/report"
 	"github.com/hyapp/walletarchive/manifest"
+	"github.com/hyapp/walletarchive/restore"
 	"github.com/hyapp/walletarchive/verify"
 )
 
@@ -58,6 +60,8 @@ var exitRules = []struct {
 }{
 	{exitUsage, func(err error) bool { return errors.As(err, new(*usageError)) }},
 	{exitUsage, is(mysqldb.ErrBadDSN)},
+	{exitUsage, is(export.ErrOptions)},
+	{exitUsage, is(export.ErrCutoff)},
 	{exitCleanup, func(err error) bool { return errors.As(err, new(*cleanupError)) }},
 	{exitCancelled, is(errCancelled)},
 	{exitLocked, is(ledger.ErrLocked)},
@@ -75,10 +79,13 @@ var outcomeRules = []struct {
 	{report.ArchiveWrong, is(manifest.ErrBadReceipt)},
 	{report.ArchiveWrong, is(manifest.ErrMemberCount)},
 	{report.ArchiveWrong, is(manifest.ErrForeignMember)},
+	{report.ArchiveWrong, is(export.ErrNotWhole)},
 	// What an export wants to write is taken by something else.
 	{report.TargetDiffers, is(objstore.ErrExist)},
+	{report.TargetDiffers, is(export.ErrConflict)},
 	{report.TargetDiffers, is(ledger.ErrConflict)},
 	{report.TargetDiffers, is(ledger.ErrReadBack)},
+	{report.TargetDiffers, is(restore.ErrConflict)},
 	{report.NoBatch, is(verify.ErrNoBatch)},
 	{report.NoBatch, is(ledger.ErrNoReceipt)},
 	{report.NoBatch, is(errNothing)},

@@ -83,6 +83,11 @@ func newApp(p *program) *cli.App {
 			receiptsCommand(p),
 			schemaCommand(p),
 			versionCommand(p),
+			exportCommand(p),
+			verifyCommand(p),
+			restoreCommand(p),
+			drillCommand(p),
+			demoCommand(p),
 		},
 	}
 	for _, c := range app.Commands {

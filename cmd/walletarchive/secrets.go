@@ -32,18 +32,29 @@ func (p *program) dsn(c *cli.Context, flag string) (string, error) {
 	if err != nil || value == "" {
 		return "", err
 	}
+	variable := ""
+	if c.IsSet(flag) {
+		variable = dsnVariable(flag)
+	}
+	return value, p.checkDSN(value, from, variable)
+}
+
+// checkDSN refuses a DSN that cannot be read and hides it from now on. from says
+// where it was given. variable is where a password would be safer, "" when it is
+// safe as it is.
+func (p *program) checkDSN(value, from, variable string) error {
 	p.redact.hide(value)
 	cfg, err := mysql.ParseDSN(value)
 	if err != nil {
 		// The driver's error may quote a part of the DSN.
-		return "", usagef("%s is not a DSN like user:password@tcp(host:3306)/database", from)
+		return usagef("%s is not a DSN like user:password@tcp(host:3306)/database", from)
 	}
 	p.redact.hide(cfg.Passwd)
-	if cfg.Passwd != "" && c.IsSet(flag) {
+	if cfg.Passwd != "" && variable != "" {
 		p.log.Warn("a password in a flag is visible to every user of this machine; use the environment or a file",
-			"flag", "--"+flag, "variable", dsnVariable(flag))
+			"flag", from, "variable", variable)
 	}
-	return value, nil
+	return nil
 }
 
 // secret returns the value and what it came from.

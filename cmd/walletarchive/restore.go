@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/hyapp/walletarchive/internal/mysqldb"
+	"github.com/hyapp/walletarchive/internal/outbox"
+	"github.com/hyapp/walletarchive/internal/progress"
+	"github.com/hyapp/walletarchive/internal/report"
+	"github.com/hyapp/walletarchive/restore"
+	"github.com/hyapp/walletarchive/verify"
+)
+
+const (
+	targetTableFlag   = "target-table"
+	dryRunFlag        = "dry-run"
+	strictPayloadFlag = "strict-payload"
+)
+
+func restoreCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "restore",
+		Usage:     "put batches back into a MySQL table and prove that every row is there",
+		ArgsUsage: "[BATCH_ID ...]",
+		Description: "Every batch is verified before the target is touched. Then each batch is one transaction: rows that\n" +
+			"are there and identical are left, one that differs is a conflict and nothing of its batch is written.",
+		Flags: flags(storeFlags(), selectionFlags(), dsnFlags(targetDSNFlag, "the target"), []cli.Flag{
+			&cli.StringFlag{Name: targetTableFlag, Value: outbox.DefaultTable, Usage: "`TABLE` to restore into, in the database of the DSN"},
+			&cli.BoolFlag{Name: dryRunFlag, Usage: "say what would be done and write nothing", DisableDefaultText: true},
+		}, strictPayloadFlags(), tempDirFlags(), jsonFlags(), recordFlags(), progressFlags(), logFlags()),
+		CustomHelpTemplate: codes(exitArchive, exitNoBatch, exitTarget),
+		Action: p.action(func(ctx context.Context, c *cli.Context) error {
+			sel, err := p.selection(c, receiptNeeded)
+			if err != nil {
+				return err
+			}
+			dsn, err := p.needDSN(c, targetDSNFlag)
+			if err != nil {
+				return err
+			}
+			url, err := needStore(c)
+			if err != nil {
+				return err
+			}
+			opts := p.restoreOptions(c)
+			return p.judge(ctx, c, report.PrinterOptions{
+				Store: url, Against: sel.against(), Facts: restoreFacts(opts),
+			}, func(pr *report.Printer) error {
+				store, err := p.openArchive(ctx, url)
+				if err != nil {
+					return err
+				}
+				return p.withBatches(ctx, sel, store, func(list []chosen) error {
+					r := restoring{p: p, pr: pr, store: store, opts: opts, dsn: dsn}
+					return r.run(ctx, list)
+				})
+			})
+		}),
+	}
+}
+
+// strictPayloadFlags are for commands that hold rows of a server against the
+// archive.
+func strictPayloadFlags() []cli.Flag {
+	return []cli.Flag{&cli.BoolFlag{
+		Name: strictPayloadFlag, Usage: "call a payload different that the server spells otherwise, although its value is the same", DisableDefaultText: true,
+	}}
+}
+
+// targetConns is enough for the transaction of a batch, what is read back beside
+// it, and a query.
+const targetConns = 4
+
+func (p *program) restoreOptions(c *cli.Context) restore.Options {
+	return restore.Options{
+		Table: c.String(targetTableFlag), DryRun: c.Bool(dryRunFlag), StrictPayload: c.Bool(strictPayloadFlag),
+		TempDir: c.String(tempDirFlag), Logger: p.log,
+	}
+}
+
+func restoreFacts(opts restore.Options) []report.Fact {
+	facts := []report.Fact{{Label: "table", Value: opts.Table}}
+	if opts.DryRun {
+		facts = append(facts, report.Fact{Label: "dry run", Value: "nothing is written"})
+	}
+	return facts
+}
+
+// restoring is one run of restore.
+type restoring struct {
+	p     *program
+	pr    *report.Printer
+	store archive
+	opts  restore.Options
+	dsn   string
+}
+
+// verified is a batch whose rows may be restored.
+type verified struct {
+	chosen
+	rows   *verify.Verified
+	report verify.Report
+}
+
+// run verifies every batch and then, when all are whole, restores each.
+func (r *restoring) run(ctx context.Context, list []chosen) error {
+	whole, err := r.verify(ctx, list)
+	defer func() {
+		for _, v := range whole {
+			if err := v.rows.Close(); err != nil {
+				r.p.log.Warn("close the spooled batch", "batch_id", v.Location.BatchID, "error", err)
+			}
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	if len(whole) < len(list) {
+		return r.leave(whole, "not restored, since not every batch that was asked for is whole")
+	}
+	if len(whole) == 0 {
+		return nil
+	}
+	db, err := mysqldb.Open(ctx, r.dsn, mysqldb.Options{MaxConns: targetConns, Logger: r.p.log})
+	if err != nil {
+		return fmt.Errorf("open the target: %w", err)
+	}
+	defer db.Close()
+	var total progress.Counts
+	for _, v := range whole {
+		total.Batches++
+		total.Rows += v.Receipt.RowCount
+	}
+	task := r.p.progress.Task("restore", total)
+	defer task.Done()
+	opts := r.opts
+	opts.Progress = func(rows int64) { task.Add(progress.Counts{Rows: rows}) }
+	for i, v := range whole {
+		rep, err := restore.Batch(ctx, v.rows, db, opts)
+		if perr := r.pr.Batch(restoredBatch(v, rep, err)); perr != nil {
+			return perr
+		}
+		// A conflict is of one batch. What else goes wrong is of the server, of
+		// this machine or the operator's wish, and the next batch would meet it.
+		if err != nil && !errors.Is(err, restore.ErrConflict) {
+			return errors.Join(ctx.Err(), r.leave(whole[i+1:], "not tried after the batch before"))
+		}
+		task.Add(progress.Counts{Batches: 1})
+	}
+	return nil
+}
+
+// verify returns the batches that are whole, their rows at hand, and prints the
+// others.
+func (r *restoring) verify(ctx context.Context, list []chosen) (whole []verified, err error) {
+	err = r.p.eachBatch(ctx, r.pr, "verify", list, func(b chosen, task *progress.Task) error {
+		opts := verify.Options{TempDir: r.opts.TempDir, Logger: r.p.log}
+		opts.Progress = func(rows int64) { task.Add(progress.Counts{Rows: rows}) }
+		rows, rep, err := verify.Open(ctx, r.store, b.Target, opts)
+		if rows == nil {
+			rep.AppCode, rep.BatchID = b.Location.AppCode, b.Location.BatchID // also when there is no report
+			return r.pr.Batch(verifiedBatch(&rep, err))
+		}
+		whole = append(whole, verified{chosen: b, rows: rows, report: rep})
+		return nil
+	})
+	return whole, err
+}
+
+// leave prints batches that were verified and not restored.
+func (r *restoring) leave(whole []verified, why string) error {
+	for _, v := range whole {
+		b := verifiedBatch(&v.report, nil)
+		b.Outcome = report.Unfinished
+		b.Notes = append(b.Notes, why)
+		if err := r.pr.Batch(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restoreDetails are the details of a batch in walletarchive.restore/v1.
+type restoreDetails struct {
+	restore.Report
+	DurationMS int64         `json:"duration_ms"`
+	Verify     verifyDetails `json:"verify"`
+}
+
+// restoredBatch says what a report of package restore means for a batch.
+func restoredBatch(v verified, rep restore.Report, err error) report.Batch {
+	b := verifiedBatch(&v.report, nil)
+	b.Err = err
+	b.Duration += rep.Duration
+	b.Details = restoreDetails{rep, rep.Duration.Milliseconds(), b.Details.(verifyDetails)}
+	b.Facts = append(b.Facts, report.Fact{Label: "rows", Value: restoredRows(rep)})
+	for _, problem := range rep.Problems {
+		if problem.Fatal {
+			b.Faults = append(b.Faults, report.Fault{Check: string(problem.Code), Object: rep.Table, Column: problem.Column, Detail: problem.Detail})
+		} else {
+			b.Notes = append(b.Notes, problem.String())
+		}
+	}
+	for _, c := range rep.Conflicts {
+		for _, change := range c.Columns {
+			b.Faults = append(b.Faults, report.Fault{
+				Check: "conflict", Object: rep.Table, Line: c.Line, Row: c.EventID, Column: change.Column, Got: change.Found, Want: change.Archived,
+			})
+		}
+	}
+	b.FaultsOmitted = rep.ConflictCount - int64(len(rep.Conflicts))
+	var refused *restore.RefusedError
+	if errors.As(err, &refused) {
+		b.Faults = append(b.Faults, report.Fault{Check: "refused", Object: rep.Table, Line: refused.Line, Row: refused.EventID, Detail: refused.Err.Error()})
+	}
+	switch {
+	case errors.Is(err, restore.ErrConflict):
+		b.Outcome, b.Err = report.TargetDiffers, nil
+	case err != nil:
+		b.Outcome = outcomeOf(err)
+	case !rep.DryRun && !rep.Complete():
+		b.Outcome = report.Unfinished
+	}
+	return b
+}
+
+func restoredRows(rep restore.Report) string {
+	s := fmt.Sprintf("%s present, %s missing", report.Count(rep.Present), report.Count(rep.Missing))
+	if !rep.DryRun {
+		s += fmt.Sprintf(", %s inserted and read back", report.Count(rep.Inserted))
+	}
+	if rep.Respelled > 0 {
+		s += fmt.Sprintf(", %s with the payload spelled otherwise", report.Count(rep.Respelled))
+	}
+	s += ": " + rep.State.String()
+	if rep.Duration > 0 && rep.Inserted > 0 {
+		s += fmt.Sprintf(", %s rows/s", report.Count(int64(float64(rep.Inserted)/rep.Duration.Seconds())))
+	}
+	return s
+}
