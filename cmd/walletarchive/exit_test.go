@@ -9,11 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hyapp/walletarchive/export"
 	"github.com/hyapp/walletarchive/internal/ledger"
 	"github.com/hyapp/walletarchive/internal/mysqldb"
 	"github.com/hyapp/walletarchive/internal/objstore"
 	"github.com/hyapp/walletarchive/internal/report"
 	"github.com/hyapp/walletarchive/manifest"
+	"github.com/hyapp/walletarchive/restore"
 	"github.com/hyapp/walletarchive/verify"
 )
 
@@ -53,6 +55,12 @@ func TestExitCode(t *testing.T) {
 		{"members of another batch", wrapped(manifest.ErrForeignMember), false, exitArchive},
 		{"a report that stopped at a bad receipt", outcome(report.Unfinished, wrapped(manifest.ErrBadReceipt)), false, exitUnfinished},
 		{"a DSN that cannot be read", wrapped(mysqldb.ErrBadDSN), false, exitUsage},
+		{"export options that make no sense", wrapped(export.ErrOptions), false, exitUsage},
+		{"a cutoff that is too young", wrapped(export.ErrCutoff), false, exitUsage},
+		{"a batch that did not come back whole", wrapped(export.ErrNotWhole), false, exitArchive},
+		{"another object in the place of a batch", wrapped(export.ErrConflict), false, exitTarget},
+		{"a target that differs", wrapped(restore.ErrConflict), false, exitTarget},
+		{"a commit whose outcome is not known", wrapped(restore.ErrOutcomeUnknown), false, exitUnfinished},
 		{"no receipt", wrapped(ledger.ErrNoReceipt), false, exitNoBatch},
 		{"no receipt fits", wrapped(errNothing), false, exitNoBatch},
 		{"the ledger holds something else", wrapped(&ledger.ConflictError{}), false, exitTarget},

@@ -36,7 +36,10 @@ func (p *program) dsn(c *cli.Context, flag string) (string, error) {
 	if c.IsSet(flag) {
 		variable = dsnVariable(flag)
 	}
-	return value, p.checkDSN(value, from, variable)
+	if err := p.checkDSN(value, from, variable); err != nil {
+		return "", err
+	}
+	return value, nil
 }
 
 // checkDSN refuses a DSN that cannot be read and hides it from now on. from says
