@@ -66,7 +66,8 @@ type Fault struct {
 	// Op and Key narrow the requests; "" is any.
 	Op  Op
 	Key string
-	// Match narrows them further; nil is any. It must not call the Fake.
+	// Match narrows them further; nil is any. It is asked last, one request at a
+	// time, and must not call the Fake.
 	Match func(op Op, key string, r *http.Request) bool
 	// Skip lets that many matching requests pass first.
 	Skip int
@@ -141,8 +142,8 @@ func (fs *faults) take(kind Kind, r *request, applies func(*Fault) bool) *Fault 
 		ft := &i.fault
 		switch {
 		case ft.Kind != kind, ft.Op != "" && ft.Op != r.op, ft.Key != "" && ft.Key != r.key,
-			ft.Match != nil && !ft.Match(r.op, r.key, r.Request), applies != nil && !applies(ft),
-			ft.Times > 0 && i.hits >= ft.Times:
+			ft.Times > 0 && i.hits >= ft.Times, applies != nil && !applies(ft),
+			ft.Match != nil && !ft.Match(r.op, r.key, r.Request):
 			continue
 		}
 		if i.seen++; i.seen <= ft.Skip {

@@ -2,6 +2,7 @@ package cosfake
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"maps"
@@ -15,24 +16,35 @@ import (
 // maxListKeys is the most that one list holds; document 436/7734.
 const maxListKeys = 1000
 
-// listState is how a key stood in lists from at on. A nil object was not there.
+// listState is how a key stood in lists from at on. A nil entry was not there.
 type listState struct {
-	at     time.Time
-	object *version
+	at    time.Time
+	entry *listEntry
+}
+
+// listEntry is what a list tells of an object.
+type listEntry struct {
+	size     int
+	etag     string
+	modified time.Time
+	class    string
 }
 
 // noteListing writes down that key changed now.
 func (f *Fake) noteListing(key string) {
-	f.listed[key] = append(f.listed[key], listState{at: f.now(), object: f.latest(key)})
+	state := listState{at: f.now()}
+	if v := f.latest(key); v != nil {
+		state.entry = &listEntry{len(v.data), v.etag, v.modified, cmp.Or(v.class, "STANDARD")}
+	}
+	f.listed[key] = append(f.listed[key], state)
 }
 
 // shown returns what a list shows of key, nil for nothing.
-func (f *Fake) shown(key string) *version {
-	states := f.listed[key]
+func (f *Fake) shown(key string) *listEntry {
 	limit := f.now().Add(-f.listLag)
-	for _, s := range slices.Backward(states) {
+	for _, s := range slices.Backward(f.listed[key]) {
 		if f.listLag <= 0 || !s.at.After(limit) {
-			return s.object
+			return s.entry
 		}
 	}
 	return nil
@@ -130,18 +142,14 @@ func (f *Fake) listAnswer(p *page) *answer {
 		text("NextMarker", p.next, true)
 	}
 	for _, key := range p.keys {
-		v := f.shown(key)
+		e := f.shown(key)
 		b.WriteString("<Contents>")
 		text("Key", key, true)
-		text("LastModified", v.modified.Format("2006-01-02T15:04:05.000Z"), false)
-		text("ETag", `"`+v.etag+`"`, false)
-		text("Size", strconv.Itoa(len(v.data)), false)
+		text("LastModified", e.modified.Format("2006-01-02T15:04:05.000Z"), false)
+		text("ETag", `"`+e.etag+`"`, false)
+		text("Size", strconv.Itoa(e.size), false)
 		b.WriteString("<Owner><ID>1250000000</ID><DisplayName>1250000000</DisplayName></Owner>")
-		class := v.class
-		if class == "" {
-			class = "STANDARD"
-		}
-		text("StorageClass", class, false)
+		text("StorageClass", e.class, false)
 		b.WriteString("</Contents>")
 	}
 	for _, prefix := range p.prefixes {

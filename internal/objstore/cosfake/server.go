@@ -1,10 +1,9 @@
 package cosfake
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net"
 	"net/http"
 	"sync"
@@ -44,7 +43,8 @@ func StartAt(addr string, opts Options) (*Server, error) {
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
 		return nil, fmt.Errorf("cosfake address %s is not a loopback address", addr)
 	}
-	l, err := net.Listen("tcp", addr)
+	// Listening on a loopback address does not wait, so there is nothing to cancel.
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("cosfake listen: %w", err)
 	}
@@ -57,8 +57,6 @@ func StartAt(addr string, opts Options) (*Server, error) {
 		Handler:           fake,
 		ConnState:         s.connState,
 		ReadHeaderTimeout: 30 * time.Second,
-		// What net/http has to say of connections that faults broke is no news.
-		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	go func() {
 		defer close(s.done)

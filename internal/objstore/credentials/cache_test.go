@@ -16,8 +16,13 @@ type rotating struct {
 	now   func() time.Time
 	err   error
 	calls int
-	gate  chan struct{} // when not nil, Retrieve waits for it
+	gate  *gate // when not nil, Retrieve waits at it
 }
+
+// gate holds a call: it tells that the call has come, and waits to be opened.
+type gate struct{ come, open chan struct{} }
+
+func newGate() *gate { return &gate{make(chan struct{}), make(chan struct{})} }
 
 func (*rotating) Source() string { return "rotating" }
 
@@ -27,8 +32,9 @@ func (r *rotating) Retrieve(ctx context.Context) (Credentials, error) {
 	n, err, gate := r.calls, r.err, r.gate
 	r.mu.Unlock()
 	if gate != nil {
+		close(gate.come)
 		select {
-		case <-gate:
+		case <-gate.open:
 		case <-ctx.Done():
 			return Credentials{}, ctx.Err()
 		}
@@ -43,7 +49,7 @@ func (r *rotating) Retrieve(ctx context.Context) (Credentials, error) {
 	return New(fmt.Sprintf("id-%d", n), "key", "token", expires)
 }
 
-func (r *rotating) set(err error, gate chan struct{}) {
+func (r *rotating) set(err error, gate *gate) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.err, r.gate = err, gate
@@ -179,7 +185,7 @@ func TestCacheAsksOnceForMany(t *testing.T) {
 	}
 
 	// While one caller fetches early, the others go on with the good pair.
-	gate := make(chan struct{})
+	gate := newGate()
 	r.set(nil, gate)
 	clock.advance(56 * time.Minute)
 	fetched := make(chan string)
@@ -187,11 +193,9 @@ func TestCacheAsksOnceForMany(t *testing.T) {
 		creds, _ := c.Retrieve(t.Context())
 		fetched <- creds.SecretID()
 	}()
-	for len(c.fetching) == 0 {
-		time.Sleep(time.Millisecond) // until the goroutine is at it; no clock can tell
-	}
+	<-gate.come
 	wantID(t, c, "id-1")
-	close(gate)
+	close(gate.open)
 	if id := <-fetched; id != "id-2" {
 		t.Errorf("fetched %s, want id-2", id)
 	}
@@ -200,22 +204,20 @@ func TestCacheAsksOnceForMany(t *testing.T) {
 
 func TestWaitForCredentialsEndsWithTheContext(t *testing.T) {
 	c, r, _ := newTestCache(time.Hour)
-	gate := make(chan struct{})
+	gate := newGate()
 	r.set(nil, gate)
 	fetched := make(chan error)
 	go func() {
 		_, err := c.Retrieve(t.Context())
 		fetched <- err
 	}()
-	for len(c.fetching) == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	<-gate.come
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := c.Retrieve(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("Retrieve: %v, want Canceled", err)
 	}
-	close(gate)
+	close(gate.open)
 	if err := <-fetched; err != nil {
 		t.Error(err)
 	}

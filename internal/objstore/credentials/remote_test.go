@@ -101,7 +101,7 @@ func TestOIDCSetUpInParts(t *testing.T) {
 			if !errors.Is(err, test.want) {
 				t.Errorf("Retrieve: %v, want %v", err, test.want)
 			}
-			if test.want == ErrIncomplete && !strings.Contains(err.Error(), test.missing[0]) {
+			if errors.Is(test.want, ErrIncomplete) && !strings.Contains(err.Error(), test.missing[0]) {
 				t.Errorf("%s is not named in: %v", test.missing[0], err)
 			}
 		})
