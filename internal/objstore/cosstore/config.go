@@ -25,9 +25,10 @@ import (
 	"github.com/tencentyun/cos-go-sdk-v5"
 
 	"github.com/hyapp/walletarchive/internal/objstore"
+	"github.com/hyapp/walletarchive/internal/objstore/credentials"
 )
 
-// Config says which bucket is used and how. Bucket, Credential and one of
+// Config says which bucket is used and how. Bucket, Credentials and one of
 // Region and Endpoint have to be set.
 type Config struct {
 	// Bucket is the name with its appid: "name-1250000000".
@@ -39,9 +40,10 @@ type Config struct {
 	// address only; there, with a Region, requests carry the Host that COS
 	// would see.
 	Endpoint string
-	// Credential signs the requests. When it is a [Refresher] too, it is
-	// asked once a call for a new one after COS says that it has expired.
-	Credential cos.CredentialIface
+	// Credentials sign the requests. New keeps what they hand out in a
+	// credentials.Cache; after COS says that a pair has expired they are asked
+	// for another, once a call.
+	Credentials credentials.Provider
 	// Workers is how many requests are expected at once: as many connections
 	// are kept for reuse. 0 is 256.
 	Workers int
@@ -60,12 +62,6 @@ type Config struct {
 	// nil really waits. Now is the clock; nil is time.Now. Both are for tests.
 	Sleep func(ctx context.Context, d time.Duration) error
 	Now   func() time.Time
-}
-
-// Refresher is a credential that can be fetched again. Refresh returns when
-// the credential is a new one; it may be called at once by many goroutines.
-type Refresher interface {
-	Refresh(ctx context.Context) error
 }
 
 var (
@@ -88,7 +84,7 @@ func (c *Config) check() (endpoint *url.URL, err error) {
 	if c.Region != "" && !regionName.MatchString(c.Region) {
 		return bad("region %q is not the name of a region, as in ap-guangzhou", c.Region)
 	}
-	if c.Credential == nil {
+	if c.Credentials == nil {
 		return bad("bucket %s: there are no credentials", c.Bucket)
 	}
 	if c.Endpoint == "" {
@@ -204,48 +200,32 @@ func (c *stallConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// signer signs each request with the credential of the moment. The SDK's own
+// signer signs each request with the pair of the moment. The SDK's own
 // transport reads id, key and token one by one, which tears them apart when
-// they change in between.
+// they change in between, and sends a request unsigned when there is none.
 type signer struct {
-	credential cos.CredentialIface
-	next       http.RoundTripper
+	credentials credentials.Provider
+	next        http.RoundTripper
 }
 
 func (s *signer) RoundTrip(req *http.Request) (*http.Response, error) {
-	id, key, token := snapshot(s.credential)
-	if err := usable(id, key, token); err != nil {
+	pair, err := s.credentials.Retrieve(req.Context())
+	if err == nil && pair.IsZero() {
+		err = credentials.ErrNone
+	}
+	if err != nil {
 		if req.Body != nil {
 			_ = req.Body.Close() // the contract of RoundTripper
 		}
-		return nil, err
+		return nil, &credentialsError{err}
 	}
 	req = req.Clone(req.Context())
-	cos.AddAuthorizationHeader(id, key, token, req, cos.NewAuthTime(time.Hour))
+	cos.AddAuthorizationHeader(pair.SecretID(), pair.SecretKey(), pair.Token(), req, cos.NewAuthTime(time.Hour))
 	return s.next.RoundTrip(req)
 }
 
-// snapshot reads a credential until nothing changed meanwhile.
-func snapshot(c cos.CredentialIface) (id, key, token string) {
-	for range 100 {
-		id, key, token = c.GetSecretId(), c.GetSecretKey(), c.GetToken()
-		if id == c.GetSecretId() && token == c.GetToken() {
-			break
-		}
-	}
-	return id, key, token
-}
+// credentialsError tells that a request was not sent for want of a pair.
+type credentialsError struct{ err error }
 
-// usable refuses credentials with which the SDK would send an unsigned request
-// or a broken header.
-func usable(id, key, token string) error {
-	if id == "" || key == "" {
-		return fmt.Errorf("the secret id or the secret key is empty: %w", objstore.ErrConfig)
-	}
-	for _, v := range []string{id, key, token} {
-		if strings.TrimSpace(v) != v {
-			return fmt.Errorf("a credential has blanks around it: %w", objstore.ErrConfig)
-		}
-	}
-	return nil
-}
+func (e *credentialsError) Error() string { return e.err.Error() }
+func (e *credentialsError) Unwrap() error { return e.err }

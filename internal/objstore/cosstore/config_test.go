@@ -1,6 +1,7 @@
 package cosstore
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -11,13 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tencentyun/cos-go-sdk-v5"
-
 	"github.com/hyapp/walletarchive/internal/objstore"
+	"github.com/hyapp/walletarchive/internal/objstore/credentials"
 )
 
 func TestConfig(t *testing.T) {
-	good := Config{Bucket: testBucketName, Region: testRegion, Credential: cos.NewTokenCredential("id", "key", "")}
+	good := Config{Bucket: testBucketName, Region: testRegion, Credentials: fixed{"id", "key", ""}}
 	for _, test := range []struct {
 		name   string
 		change func(*Config)
@@ -33,7 +33,7 @@ func TestConfig(t *testing.T) {
 		{"bucket with a dot", func(c *Config) { c.Bucket = "a.b-1250000000" }, "appid"},
 		{"no region", func(c *Config) { c.Region = "" }, "region is missing"},
 		{"odd region", func(c *Config) { c.Region = "ap_guangzhou/" }, "name of a region"},
-		{"no credential", func(c *Config) { c.Credential = nil }, "no credentials"},
+		{"no credential", func(c *Config) { c.Credentials = nil }, "no credentials"},
 		{"plain http", func(c *Config) { c.Endpoint = "http://192.0.2.1:80" }, "in the clear"},
 		{"plain http by name", func(c *Config) { c.Endpoint = "http://localhost.example.com" }, "in the clear"},
 		{"no scheme", func(c *Config) { c.Endpoint = "127.0.0.1:9000" }, "not a URL"},
@@ -66,7 +66,7 @@ func TestConfig(t *testing.T) {
 // every request is signed.
 func TestRequestsAreSignedForTheBucket(t *testing.T) {
 	srv, s := newServerWith(t, func(c *Config) {
-		c.Credential = cos.NewTokenCredential("test-secret-id", testSecretKey, "test-token")
+		c.Credentials = fixed{"test-secret-id", testSecretKey, "test-token"}
 	})
 	srv.intercept(func(_ http.ResponseWriter, r *http.Request) bool {
 		if want := testBucketName + ".cos." + testRegion + ".myqcloud.com"; r.Host != want {
@@ -93,16 +93,26 @@ func TestRequestsAreSignedForTheBucket(t *testing.T) {
 }
 
 func TestUnusableCredentials(t *testing.T) {
-	for name, c := range map[string]*cos.Credential{
-		"no id":       cos.NewTokenCredential("", "key", ""),
-		"no key":      cos.NewTokenCredential("id", "", ""),
-		"blank":       cos.NewTokenCredential("id", "key\n", ""),
-		"blank token": cos.NewTokenCredential("id", "key", " token"),
+	for name, test := range map[string]struct {
+		provider credentials.Provider
+		want     error
+	}{
+		"no id":   {fixed{"", "key", ""}, objstore.ErrConfig},
+		"blank":   {fixed{"id", "key\n", ""}, objstore.ErrConfig},
+		"none":    {failing{credentials.ErrNone}, objstore.ErrConfig},
+		"nothing": {failing{nil}, objstore.ErrConfig},
+		"refused": {failing{credentials.ErrRefused}, objstore.ErrDenied},
+		"expired": {failing{credentials.ErrExpired}, objstore.ErrDenied},
 	} {
 		t.Run(name, func(t *testing.T) {
-			srv, s := newServerWith(t, func(cfg *Config) { cfg.Credential = c })
-			if _, err := s.Head(t.Context(), "key", ""); !errors.Is(err, objstore.ErrConfig) {
-				t.Errorf("Head = %v, want ErrConfig", err)
+			srv, s := newServerWith(t, func(cfg *Config) { cfg.Credentials = test.provider })
+			_, err := s.Head(t.Context(), "key", "")
+			var e *Error
+			if !errors.Is(err, test.want) || !errors.As(err, &e) || e.Attempts != 1 || e.Remedy == "" {
+				t.Errorf("Head = %v, want %v at once", err, test.want)
+			}
+			if _, _, err := put(t, s, "key", "body"); !errors.Is(err, test.want) {
+				t.Errorf("Put = %v, want %v", err, test.want)
 			}
 			if n := srv.count(""); n != 0 {
 				t.Errorf("%d requests were sent unsigned", n)
@@ -111,32 +121,13 @@ func TestUnusableCredentials(t *testing.T) {
 	}
 }
 
-// rotating changes its parts one by one, as a credential does under a reader.
-type rotating struct {
-	mu    sync.Mutex
-	n     int
-	reads int
-}
+// failing has no pair.
+type failing struct{ err error }
 
-func (r *rotating) read(part string) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.reads++; r.reads == 2 || r.reads == 3 {
-		r.n++ // between id and key, and between key and token
-	}
-	return part + string(rune('0'+r.n))
+func (f failing) Retrieve(context.Context) (credentials.Credentials, error) {
+	return credentials.Credentials{}, f.err
 }
-
-func (r *rotating) GetSecretId() string  { return r.read("id") }
-func (r *rotating) GetSecretKey() string { return r.read("key") }
-func (r *rotating) GetToken() string     { return r.read("token") }
-
-func TestSnapshotIsOfOneCredential(t *testing.T) {
-	id, key, token := snapshot(&rotating{})
-	if id != "id2" || key != "key2" || token != "token2" {
-		t.Errorf("snapshot = %s, %s, %s, want all of one", id, key, token)
-	}
-}
+func (failing) Source() string { return "nowhere" }
 
 func TestConnectionsAreUsedAgain(t *testing.T) {
 	srv, s := newServer(t)

@@ -13,6 +13,7 @@ import (
 	"github.com/tencentyun/cos-go-sdk-v5"
 
 	"github.com/hyapp/walletarchive/internal/objstore"
+	"github.com/hyapp/walletarchive/internal/objstore/credentials"
 )
 
 // Error is what a request to COS came to. It unwraps to the sentinels of
@@ -114,10 +115,14 @@ func judgeCause(err error) (action, error) {
 	var (
 		cert *tls.CertificateVerificationError
 		dns  *net.DNSError
+		pair *credentialsError
 	)
 	switch {
-	case errors.Is(err, objstore.ErrConfig):
-		return giveUp, nil // of the signer; it wraps the sentinel already
+	case errors.As(err, &pair) && (errors.Is(err, credentials.ErrNone) ||
+		errors.Is(err, credentials.ErrIncomplete) || errors.Is(err, credentials.ErrMalformed)):
+		return giveUp, objstore.ErrConfig
+	case errors.As(err, &pair) && (errors.Is(err, credentials.ErrRefused) || errors.Is(err, credentials.ErrExpired)):
+		return giveUp, objstore.ErrDenied
 	case errors.As(err, &cert):
 		return giveUp, objstore.ErrConfig
 	case errors.As(err, &dns) && dns.IsNotFound && !dns.IsTemporary:
@@ -254,9 +259,15 @@ func (s *Store) clockRemedy(header http.Header) string {
 }
 
 func (s *Store) networkRemedy(err error) string {
-	var dns *net.DNSError
-	if errors.As(err, &dns) {
+	var (
+		dns  *net.DNSError
+		cert *tls.CertificateVerificationError
+	)
+	switch {
+	case errors.As(err, &cert):
+		return "the certificate is not that of COS: check the endpoint, proxies in between and this machine's certificates"
+	case errors.As(err, &dns):
 		return fmt.Sprintf("no such host: check region %q and bucket %q, and this machine's name server", s.cfg.Region, s.cfg.Bucket)
 	}
-	return "the certificate is not that of COS: check the endpoint, proxies in between and this machine's certificates"
+	return "no request was sent: there are no usable credentials"
 }

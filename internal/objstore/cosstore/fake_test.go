@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/tencentyun/cos-go-sdk-v5"
 
 	"github.com/hyapp/walletarchive/internal/objstore"
 	"github.com/hyapp/walletarchive/internal/objstore/cosfake"
@@ -29,8 +28,8 @@ func fake(t *testing.T, opts cosfake.Options) (*cosfake.Server, *Store) {
 	t.Cleanup(f.Close)
 	s, err := New(Config{
 		Bucket: f.Bucket, Region: f.Region, Endpoint: f.URL,
-		Credential: cos.NewTokenCredential(f.SecretID, f.SecretKey, f.Token),
-		Sleep:      func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+		Credentials: fixed{f.SecretID, f.SecretKey, f.Token},
+		Sleep:       func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -316,7 +315,7 @@ func TestBucketAsksForItself(t *testing.T) {
 	f.SetClockSkew(0)
 	wrong, err := New(Config{
 		Bucket: "other-1250000000", Region: f.Region, Endpoint: f.URL,
-		Credential: cos.NewTokenCredential(f.SecretID, f.SecretKey, ""),
+		Credentials: fixed{f.SecretID, f.SecretKey, ""},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/hyapp/walletarchive/internal/objstore"
+	"github.com/hyapp/walletarchive/internal/objstore/credentials"
 )
 
 // Retry bounds how often a request is made and how long the pauses are. Pauses
@@ -63,7 +64,7 @@ func (s *Store) attempts(ctx context.Context, op, key string, try func() error) 
 		missing   int
 	)
 	for attempt := 1; ; attempt++ {
-		before := s.identity()
+		used, _ := s.credentials.Retrieve(ctx) // an error comes with the request
 		err := try()
 		if err == nil {
 			return nil
@@ -73,7 +74,7 @@ func (s *Store) attempts(ctx context.Context, op, key string, try func() error) 
 		switch {
 		case e.action == refresh && !refreshed:
 			refreshed = true
-			if err := s.refresh(ctx, before); err != nil {
+			if err := s.refresh(ctx, used); err != nil {
 				e.Err = errors.Join(e.Err, err)
 				return e
 			}
@@ -94,32 +95,17 @@ func (s *Store) attempts(ctx context.Context, op, key string, try func() error) 
 	}
 }
 
-// identity tells one credential from the next.
-func (s *Store) identity() [2]string {
-	id, _, token := snapshot(s.cfg.Credential)
-	return [2]string{id, token}
-}
+var errNoRefresh = errors.New("their source has no newer ones")
 
-var errNoRefresh = errors.New("these credentials cannot be renewed by themselves")
-
-// refresh fetches a new credential, unless that was done since the caller read
-// its own.
-func (s *Store) refresh(ctx context.Context, before [2]string) error {
-	r, ok := s.cfg.Credential.(Refresher)
-	if !ok {
-		if s.identity() != before {
-			return nil
-		}
-		return errNoRefresh
+// refresh fetches another pair than the one that COS calls expired, unless that
+// was done since.
+func (s *Store) refresh(ctx context.Context, used credentials.Credentials) error {
+	s.credentials.Invalidate(used)
+	pair, err := s.credentials.Retrieve(ctx)
+	if err == nil && pair.Same(used) {
+		err = errNoRefresh
 	}
-	if err := s.refreshing.lock(ctx); err != nil {
-		return err
-	}
-	defer s.refreshing.unlock()
-	if s.identity() != before {
-		return nil
-	}
-	return r.Refresh(ctx)
+	return err
 }
 
 // gate is a mutex that is not waited for longer than the context lasts.

@@ -1,6 +1,7 @@
 package cosstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hyapp/walletarchive/internal/objstore"
+	"github.com/hyapp/walletarchive/internal/objstore/credentials"
 )
 
 // pauses records what would have been slept.
@@ -108,30 +110,30 @@ func TestCancelEndsAPauseAtOnce(t *testing.T) {
 	}
 }
 
-// renewable counts how often it is fetched again.
+// renewable hands out another token after each time that it was asked, unless
+// it is stale.
 type renewable struct {
-	mu      sync.Mutex
-	token   string
-	fetched int
-	fail    error
+	mu    sync.Mutex
+	token string
+	asked int
+	stale bool
+	fail  error // from the second time on
 }
 
-func (*renewable) GetSecretId() string  { return "test-secret-id" }
-func (*renewable) GetSecretKey() string { return testSecretKey }
-func (r *renewable) GetToken() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.token
-}
+func (*renewable) Source() string { return "a test" }
 
-func (r *renewable) Refresh(context.Context) error {
+func (r *renewable) Retrieve(context.Context) (credentials.Credentials, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.fetched++
-	if r.fail == nil {
-		r.token += "+"
+	if r.asked++; r.asked > 1 {
+		if r.fail != nil {
+			return credentials.Credentials{}, r.fail
+		}
+		if !r.stale {
+			r.token += "+"
+		}
 	}
-	return r.fail
+	return credentials.New("test-secret-id", testSecretKey, r.token, time.Time{})
 }
 
 func expire(token string) func(http.ResponseWriter, *http.Request) bool {
@@ -146,7 +148,7 @@ func expire(token string) func(http.ResponseWriter, *http.Request) bool {
 
 func TestExpiredTokenIsFetchedOnce(t *testing.T) {
 	c := &renewable{token: "old"}
-	srv, s := newServerWith(t, func(cfg *Config) { cfg.Credential = c })
+	srv, s := newServerWith(t, func(cfg *Config) { cfg.Credentials = c })
 	srv.store("key", []byte("body"), "")
 	srv.intercept(expire("old"))
 	var wg sync.WaitGroup
@@ -164,37 +166,38 @@ func TestExpiredTokenIsFetchedOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if c.fetched != 1 {
-		t.Errorf("fetched %d times for 20 workers, want 1", c.fetched)
+	if c.asked != 2 {
+		t.Errorf("the source was asked %d times for 20 workers, want 2", c.asked)
 	}
 }
 
 func TestTokenThatStaysExpired(t *testing.T) {
 	for name, c := range map[string]*renewable{
-		"fetched, but no better":  {token: "old"},
+		"no newer one":            {token: "old", stale: true},
 		"could not fetch another": {token: "old", fail: errors.New("metadata service is away")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			srv, s := newServerWith(t, func(cfg *Config) { cfg.Credential = c })
+			srv, s := newServerWith(t, func(cfg *Config) { cfg.Credentials = c })
 			srv.intercept(func(w http.ResponseWriter, _ *http.Request) bool {
 				refuse(w, http.StatusForbidden, "ExpiredToken")
 				return true
 			})
 			_, err := get(t, s, "key")
-			if !errors.Is(err, objstore.ErrDenied) || c.fail != nil && !errors.Is(err, c.fail) {
-				t.Errorf("Get = %v", err)
+			if want := cmp.Or(c.fail, errNoRefresh); !errors.Is(err, objstore.ErrDenied) || !errors.Is(err, want) {
+				t.Errorf("Get = %v, want %v", err, want)
 			}
-			if c.fetched != 1 || srv.count("GET ") > 2 {
-				t.Errorf("fetched %d times, asked %d times", c.fetched, srv.count("GET "))
+			if c.asked != 2 || srv.count("GET ") != 1 {
+				t.Errorf("the source was asked %d times and COS %d times, want 2 and 1", c.asked, srv.count("GET "))
 			}
 		})
 	}
-	srv, s := newServer(t)
+	// Another one that is expired too is not the first of many.
+	srv, s := newServerWith(t, func(cfg *Config) { cfg.Credentials = &renewable{token: "old"} })
 	srv.intercept(func(w http.ResponseWriter, _ *http.Request) bool {
 		refuse(w, http.StatusForbidden, "ExpiredToken")
 		return true
 	})
-	if _, err := get(t, s, "key"); !errors.Is(err, errNoRefresh) || srv.count("GET ") != 1 {
-		t.Errorf("with fixed credentials Get = %v after %d requests", err, srv.count("GET "))
+	if _, err := get(t, s, "key"); !errors.Is(err, objstore.ErrDenied) || srv.count("GET ") != 2 {
+		t.Errorf("Get = %v after %d requests, want 2", err, srv.count("GET "))
 	}
 }

@@ -15,9 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tencentyun/cos-go-sdk-v5"
-
 	"github.com/hyapp/walletarchive/internal/objstore"
+	"github.com/hyapp/walletarchive/internal/objstore/credentials"
 	"github.com/hyapp/walletarchive/manifest"
 )
 
@@ -67,8 +66,8 @@ func newServerWith(t *testing.T, change func(*Config)) (*server, *Store) {
 	t.Cleanup(hs.Close)
 	cfg := Config{
 		Bucket: testBucketName, Region: testRegion, Endpoint: hs.URL,
-		Credential: cos.NewTokenCredential("test-secret-id", testSecretKey, ""),
-		Sleep:      func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+		Credentials: fixed{"test-secret-id", testSecretKey, ""},
+		Sleep:       func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	}
 	change(&cfg)
 	store, err := New(cfg)
@@ -230,3 +229,11 @@ func get(t *testing.T, s *Store, key string) (string, error) {
 	b, err := io.ReadAll(r)
 	return string(b), err
 }
+
+// fixed is a pair that never changes.
+type fixed struct{ id, key, token string }
+
+func (f fixed) Retrieve(context.Context) (credentials.Credentials, error) {
+	return credentials.New(f.id, f.key, f.token, time.Time{})
+}
+func (fixed) Source() string { return "a test" }

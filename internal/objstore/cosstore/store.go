@@ -13,6 +13,7 @@ import (
 	"github.com/tencentyun/cos-go-sdk-v5"
 
 	"github.com/hyapp/walletarchive/internal/objstore"
+	"github.com/hyapp/walletarchive/internal/objstore/credentials"
 	"github.com/hyapp/walletarchive/manifest"
 )
 
@@ -24,9 +25,9 @@ type Store struct {
 	host   string // by which COS knows the bucket
 	// bucketSeen is set by the first answer that only an existing bucket
 	// gives: a 404 to HEAD does not say what is missing.
-	bucketSeen atomic.Bool
-	refreshing gate
-	fresh      fresh
+	bucketSeen  atomic.Bool
+	credentials *credentials.Cache
+	fresh       fresh
 
 	asking     gate // guards versioning
 	versioning *Versioning
@@ -50,10 +51,15 @@ func New(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	s := &Store{cfg: cfg.withDefaults(), refreshing: newGate(), asking: newGate(), thawing: newGate()}
+	s := &Store{cfg: cfg.withDefaults(), asking: newGate(), thawing: newGate()}
+	cache, ok := cfg.Credentials.(*credentials.Cache)
+	if !ok {
+		cache = credentials.NewCache(cfg.Credentials, credentials.CacheOptions{})
+	}
+	s.credentials = cache
 	s.transport = newTransport(s.cfg.Workers, s.cfg.StallTimeout)
 	s.client = cos.NewClient(&cos.BaseURL{BucketURL: endpoint, ServiceURL: endpoint},
-		&http.Client{Transport: &signer{credential: s.cfg.Credential, next: s.transport}})
+		&http.Client{Transport: &signer{credentials: cache, next: s.transport}})
 	s.host = endpoint.Host
 	if cfg.Region != "" {
 		s.host = cfg.Bucket + ".cos." + cfg.Region + ".myqcloud.com"
@@ -72,6 +78,10 @@ func (s *Store) Close() error {
 	s.transport.CloseIdleConnections()
 	return nil
 }
+
+// CredentialSource names where the key pair came from, never what it is; "" as
+// long as none was needed.
+func (s *Store) CredentialSource() string { return s.credentials.Source() }
 
 // URL returns cos://<bucket> with the region or the endpoint.
 func (s *Store) URL() string {
