@@ -70,8 +70,14 @@ var (
 	regionName = regexp.MustCompile(`^[a-z-1]+$`)
 )
 
-// check refuses what cannot work before anything is contacted.
-func (c *Config) check() (endpoint *url.URL, err error) {
+// Check refuses what cannot work before anything is contacted. The error wraps
+// objstore.ErrConfig and never shows the user part of an endpoint.
+func (c *Config) Check() error {
+	_, err := c.bucketURL()
+	return err
+}
+
+func (c *Config) bucketURL() (endpoint *url.URL, err error) {
 	bad := func(format string, args ...any) (*url.URL, error) {
 		return nil, fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), objstore.ErrConfig)
 	}
@@ -99,7 +105,7 @@ func (c *Config) check() (endpoint *url.URL, err error) {
 	case err != nil || u.Host == "" || u.Hostname() == "":
 		return bad("the endpoint is not a URL with a host")
 	case u.User != nil:
-		return bad("endpoint %s has a user in it: credentials are never part of a URL", u.Redacted())
+		return bad("endpoint %s has a user in it: credentials are never part of a URL", u.Host)
 	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
 		return bad("endpoint %s has more than a host: the SDK would drop it", u)
 	case u.Scheme == "https":

@@ -47,7 +47,7 @@ var (
 // New returns the store of a bucket. Nothing is contacted. The error wraps
 // objstore.ErrConfig.
 func New(cfg Config) (*Store, error) {
-	endpoint, err := cfg.check()
+	endpoint, err := cfg.bucketURL()
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
