@@ -31,6 +31,9 @@ func (p *program) judge(ctx context.Context, c *cli.Context, opts report.Printer
 	opts.Started = time.Now()
 	pr := p.newPrinter(c, opts)
 	runErr := work(pr)
+	if exitCode(ctx, runErr) == exitUsage { // a store that cannot be opened as it is configured
+		return runErr
+	}
 	sum, werr := pr.Close(runErr)
 	err := verdict(sum, errors.Join(runErr, werr))
 	err = p.finish(err)

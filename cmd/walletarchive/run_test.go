@@ -179,6 +179,11 @@ func TestJudge(t *testing.T) {
 	if code, stderr := judged(t, io.Discard, pass, "--metrics-file", "/dev/null/m"); code != exitUnfinished || !strings.Contains(stderr, "/dev/null/m") {
 		t.Errorf("metrics that cannot be written: exit code %d, stderr %q", code, stderr)
 	}
+	var out bytes.Buffer
+	usage := func(*report.Printer) error { return usagef("no such store") }
+	if code, stderr := judged(t, &out, usage, "--json"); code != exitUsage || out.Len() > 0 || stderr != "walletarchive: no such store\n" {
+		t.Errorf("a store that makes no sense: exit code %d, stdout %q, stderr %q", code, out.String(), stderr)
+	}
 	history := t.TempDir() + "/h"
 	judged(t, io.Discard, pass, "--metrics-file", "/dev/null/m", "--history-file", history)
 	if got := readFile(t, history); !strings.Contains(got, `"exit_code":1`) {
