@@ -5,18 +5,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/hyapp/walletarchive/internal/objstore"
 	"github.com/hyapp/walletarchive/internal/progress"
 	"github.com/hyapp/walletarchive/internal/report"
 	"github.com/hyapp/walletarchive/manifest"
 	"github.com/hyapp/walletarchive/verify"
 )
-
-// archive is a store and the prefix under which its batches live.
-type archive struct {
-	objstore.Store
-	prefix string // "" for the root
-}
 
 // against says for people what the batches of s are held against.
 func (s *selection) against() string {

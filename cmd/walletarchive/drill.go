@@ -137,10 +137,11 @@ func (s *scratchServer) close(ctx context.Context) error {
 }
 
 func (p *program) drill(ctx context.Context, pr *report.Printer, url string, sel selection, s *scratchServer, opts drill.Options) error {
-	store, err := p.openArchive(ctx, url)
+	store, err := p.openArchive(ctx, url, false)
 	if err != nil {
 		return err
 	}
+	defer store.close()
 	return p.withBatches(ctx, sel, store, func(list []chosen) error {
 		return p.eachBatch(ctx, pr, "drill", list, func(b chosen, task *progress.Task) error {
 			opts.Progress = func(step drill.Step, rows int64) {

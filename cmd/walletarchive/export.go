@@ -55,6 +55,9 @@ func exportCommand(p *program) *cli.Command {
 				return err
 			}
 			rep, err := p.export(ctx, opts)
+			if exitCode(ctx, err) == exitUsage {
+				return err
+			}
 			if perr := p.printExport(c, &rep, err); perr != nil {
 				return errors.Join(err, perr)
 			}
@@ -118,10 +121,11 @@ func (p *program) exportOptions(c *cli.Context) (o exportOptions, err error) {
 // export opens everything that the export needs and runs it under the lock.
 func (p *program) export(ctx context.Context, o exportOptions) (rep export.Report, err error) {
 	rep = export.Report{AppCode: o.AppCode, CutoffMS: o.CutoffMS, DryRun: o.DryRun, Batches: []export.Batch{}}
-	store, err := p.openArchive(ctx, o.store)
+	store, err := p.openArchive(ctx, o.store, !o.DryRun)
 	if err != nil {
 		return rep, err
 	}
+	defer store.close()
 	o.Prefix = store.prefix
 	db, err := mysqldb.Open(ctx, o.sourceDSN, mysqldb.Options{MaxConns: sourceConns + o.reader.Connections, Logger: p.log})
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 
 func storeFlags() []cli.Flag {
 	return []cli.Flag{&cli.StringFlag{
-		Name: storeFlag, Usage: "`URL` of the archive: file:///dir[/prefix] or cos://bucket-appid[/prefix]?region=REGION",
+		Name: storeFlag, Usage: "`URL` of the archive: file:///dir or cos://bucket-appid[/prefix]?region=REGION",
 	}}
 }
 
@@ -72,14 +72,6 @@ func flags(groups ...[]cli.Flag) []cli.Flag {
 		all = append(all, g...)
 	}
 	return all
-}
-
-// needStore returns --store, which the command cannot do without.
-func needStore(c *cli.Context) (string, error) {
-	if url := c.String(storeFlag); url != "" {
-		return url, nil
-	}
-	return "", usagef("--%s is missing", storeFlag)
 }
 
 // app returns --app, "" when it is not given.

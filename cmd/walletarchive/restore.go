@@ -50,10 +50,11 @@ func restoreCommand(p *program) *cli.Command {
 			return p.judge(ctx, c, report.PrinterOptions{
 				Store: url, Against: sel.against(), Facts: restoreFacts(opts),
 			}, func(pr *report.Printer) error {
-				store, err := p.openArchive(ctx, url)
+				store, err := p.openArchive(ctx, url, false)
 				if err != nil {
 					return err
 				}
+				defer store.close()
 				return p.withBatches(ctx, sel, store, func(list []chosen) error {
 					r := restoring{p: p, pr: pr, store: store, opts: opts, dsn: dsn}
 					return r.run(ctx, list)

@@ -45,10 +45,11 @@ func verifyCommand(p *program) *cli.Command {
 			return p.judge(ctx, c, report.PrinterOptions{
 				Store: url, Against: sel.against(), Facts: []report.Fact{{Label: "level", Value: opts.Level.String()}},
 			}, func(pr *report.Printer) error {
-				store, err := p.openArchive(ctx, url)
+				store, err := p.openArchive(ctx, url, false)
 				if err != nil {
 					return err
 				}
+				defer store.close()
 				return p.withBatches(ctx, sel, store, func(list []chosen) error {
 					return p.eachBatch(ctx, pr, "verify", list, func(b chosen, task *progress.Task) error {
 						opts.Progress = func(rows int64) { task.Add(progress.Counts{Rows: rows}) }

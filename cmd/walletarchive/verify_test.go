@@ -240,13 +240,18 @@ func TestVerifyCommandUsage(t *testing.T) {
 		{"--receipt", a.receipts, "--store", "file:///nonexistent"},
 		{"--receipt", a.receipts, "--store", "ftp://host/x"},
 		{"--receipt", a.receipts, "--store", a.dir},
+		{"--receipt", a.receipts, "--store", a.url + "?x=1"},
+		{"--receipt", a.receipts, "--store", "cos://archive-1250000000/p"},
+		{"--receipt", a.receipts, "--store", "cos://archive/p?region=ap-guangzhou"},
+		{"--receipt", a.receipts, "--store", "cos://id:s3cret-pa55@archive-1250000000/p?region=ap-guangzhou"},
 		{"--receipt", a.receipts, "--store", a.url, "--level", "deep"},
 		{"--receipt", a.receipts, "--store", a.url, "--require-retention", "0"},
 		{"--receipt", a.receipts, "--store", a.url, "--progress", "loud"},
 		{"--store", a.url, "--app", "wallet"},
 	} {
-		if out, _ := runs(t, exitUsage, append([]string{"verify"}, args...)...); out != "" {
-			t.Errorf("verify %q wrote to stdout: %s", args, out)
+		out, errs := runs(t, exitUsage, append([]string{"verify"}, args...)...)
+		if out != "" || strings.Contains(errs, "s3cret-pa55") {
+			t.Errorf("verify %q wrote %s to stdout, %s to stderr", args, out, errs)
 		}
 	}
 }
