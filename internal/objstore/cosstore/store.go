@@ -83,6 +83,27 @@ func (s *Store) Close() error {
 // long as none was needed.
 func (s *Store) CredentialSource() string { return s.credentials.Source() }
 
+// Credentials fetches the key pair, if that was not done, and returns when it
+// ends; zero when that is not known.
+func (s *Store) Credentials(ctx context.Context) (expires time.Time, err error) {
+	const op = "get credentials"
+	err = s.do(ctx, op, "", func() error {
+		pair, err := s.credentials.Retrieve(ctx)
+		if err != nil {
+			return &credentialsError{err}
+		}
+		expires = pair.Expires()
+		return nil
+	})
+	return expires, err
+}
+
+// Name is the name of the bucket with its appid.
+func (s *Store) Name() string { return s.cfg.Bucket }
+
+// Region is the region as configured; "" when only an endpoint is.
+func (s *Store) Region() string { return s.cfg.Region }
+
 // URL returns cos://<bucket> with the region or the endpoint.
 func (s *Store) URL() string {
 	q := url.Values{}
