@@ -4,7 +4,7 @@ import "bytes"
 
 // mayBeUnstable reports whether a payload, as a MySQL server renders it, may
 // come back as another text or another value when it is parsed again. False is
-// certain, by what the server renders (docs/DESIGN.md "payload_fidelity"): an
+// certain, by what the server renders (docs/DESIGN.md "JSON and fidelity"): an
 // integer within 64 bits, true, false, null, and a string that no date, time or
 // binary value renders to, all come back as they were; so does a number of at
 // most 15 digits spelled as a double is, be it a DOUBLE or a DECIMAL. True is a

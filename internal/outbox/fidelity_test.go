@@ -111,7 +111,7 @@ func TestEveryUnstablePayloadIsDoubted(t *testing.T) {
 	}
 	value := func() string { return kinds[rnd.IntN(len(kinds))]() }
 	mustExec(t, db, "CREATE TABLE j (n INT PRIMARY KEY AUTO_INCREMENT, p JSON)")
-	const batches, perBatch = 40, 100
+	const batches, perBatch = 25, 100
 	for range batches {
 		var rows []string
 		for range perBatch {

@@ -191,6 +191,37 @@ func TestReadByKeysGivesTheRowsSpelling(t *testing.T) {
 	})
 }
 
+func TestReadBetween(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
+		db, tab := newTable(t, s, "")
+		var all []manifest.Record
+		for i := range 20 {
+			r := record(i)
+			r.EventID = fmt.Sprintf("e%02d", i)
+			all = append(all, r)
+		}
+		other := record(99)
+		other.AppCode, other.EventID = "chat", "e05"
+		if err := write(t, db, tab, WriterOptions{}, append(all, other)); err != nil {
+			t.Fatal(err)
+		}
+		for _, tt := range []struct {
+			first, last string
+			limit       int
+			want        []manifest.Record
+		}{
+			{"e05", "e09", 100, all[5:10]},
+			{"e05", "e09", 3, all[5:8]},
+			{"e045", "e5", 100, all[5:]},
+			{"x", "y", 100, nil},
+		} {
+			if diff := cmp.Diff(tt.want, collect(t, ReadBetween(t.Context(), db, tab, app, tt.first, tt.last, tt.limit))); diff != "" {
+				t.Errorf("between %s and %s, at most %d (-want +got):\n%s", tt.first, tt.last, tt.limit, diff)
+			}
+		}
+	})
+}
+
 func TestReadAllOrder(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
 		db, tab := newTable(t, s, "")

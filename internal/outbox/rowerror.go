@@ -23,7 +23,7 @@ type WarningError struct {
 	Row     int64  // counted from 1 in the order of Add; 0 when not known
 	Code    uint16
 	Message string
-	Others  int // further warnings of the same statement, at most 1023
+	Others  int // further warnings of the same statement, as far as the server kept them
 }
 
 // Error names the row, the column and the warning.

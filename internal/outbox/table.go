@@ -28,8 +28,8 @@ type Table struct {
 	Columns     []Column // in the table's order
 	Indexes     []Index  // the primary key among them, as PRIMARY
 	Triggers    []Trigger
-	// TriggersVisible says that Triggers can be believed to be all: without the
-	// TRIGGER privilege a server shows none.
+	// TriggersVisible says that Triggers can be believed to be all: MySQL shows
+	// none without the TRIGGER privilege.
 	TriggersVisible bool
 	ForeignKeys     []string // names of the constraints in which this table refers to another
 	Checks          []Check

