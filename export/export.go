@@ -220,9 +220,9 @@ type Batch struct {
 // [ErrConflict], [ErrNotWhole], [manifest.ExactnessError], ctx.Err(), or what
 // the source, the store, the ledger or the lock returned. The Report lists what
 // was recorded before it.
-func Run(ctx context.Context, src Source, store Store, led Ledger, lock Lock, opts Options) (Report, error) {
-	opts, err := opts.withDefaults()
-	report := Report{AppCode: opts.AppCode, CutoffMS: opts.CutoffMS, DryRun: opts.DryRun, Batches: []Batch{}}
+func Run(ctx context.Context, src Source, store Store, led Ledger, lock Lock, opts Options) (report Report, err error) {
+	opts, err = opts.withDefaults()
+	report = Report{AppCode: opts.AppCode, CutoffMS: opts.CutoffMS, DryRun: opts.DryRun, Batches: []Batch{}}
 	if err != nil {
 		return report, err
 	}

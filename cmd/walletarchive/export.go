@@ -158,9 +158,11 @@ func (p *program) export(ctx context.Context, o exportOptions) (rep export.Repor
 		return err
 	}
 	if o.ledgerDSN == "" {
-		return rep, work(ledger.New(db))
+		err = work(ledger.New(db))
+	} else {
+		err = p.withLedger(ctx, o.ledgerDSN, work)
 	}
-	return rep, p.withLedger(ctx, o.ledgerDSN, work)
+	return rep, err // not in one expression: work sets rep
 }
 
 // openSource reads the definition of the source table and says what of it will
