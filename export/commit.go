@@ -53,7 +53,35 @@ func (c *committer) commit(ctx context.Context, p *packed) (*Batch, error) {
 		return b, err
 	}
 	log.InfoContext(ctx, "batch written, reading it back", "row_count", m.RowCount, "compressed_bytes", m.CompressedBytes, "adopted", b.Adopted)
-	return b, c.record(ctx, loc, b)
+	if err := c.record(ctx, loc, b); err != nil {
+		return b, err
+	}
+	return b, c.freeze(ctx, loc, b)
+}
+
+// cold reports whether objects of a storage class must be thawed to be read.
+func cold(class string) bool { return class == "ARCHIVE" || class == "DEEP_ARCHIVE" }
+
+// freeze moves the data object to a cold storage class. That comes last: a cold
+// object cannot be read back, and after a stop before the receipt the next run
+// has to read it.
+func (c *committer) freeze(ctx context.Context, loc manifest.Location, b *Batch) error {
+	class := c.opts.Put.DataStorageClass
+	if !cold(class) {
+		return nil
+	}
+	store, ok := c.store.(objstore.Reclassifier)
+	if !ok {
+		return fmt.Errorf("the store has no storage class %s: %w", class, ErrOptions)
+	}
+	opts := c.putOptions("application/gzip")
+	opts.StorageClass = class
+	info, err := store.Reclassify(ctx, loc.DataKey(), b.Versions.Data, opts)
+	if err != nil {
+		return fmt.Errorf("batch %s is recorded, but its data object was not moved to %s: %w", b.BatchID, class, err)
+	}
+	b.Versions.Data, b.StorageClass = info.VersionID, class
+	return nil
 }
 
 func (c *committer) manifest(f manifest.Figures, fidelity *manifest.PayloadFidelity) (manifest.Manifest, error) {
@@ -77,7 +105,9 @@ func (c *committer) putOptions(contentType string) objstore.PutOptions {
 // the same rows, it is adopted and m takes its figures.
 func (c *committer) putData(ctx context.Context, p *packed, m *manifest.Manifest, b *Batch) error {
 	opts := c.putOptions("application/gzip")
-	opts.StorageClass = c.opts.Put.DataStorageClass
+	if !cold(c.opts.Put.DataStorageClass) {
+		opts.StorageClass = c.opts.Put.DataStorageClass
+	}
 	info, existed, err := c.store.Put(ctx, m.DataObjectKey, p.file, m.CompressedBytes, m.GzipSHA256, opts)
 	b.Adopted, b.Versions.Data = existed, info.VersionID
 	if !errors.Is(err, objstore.ErrExist) {

@@ -131,6 +131,8 @@ type PutOptions struct {
 	Tags        map[string]string
 	// DataStorageClass is of the data object only; manifest and marker are
 	// always STANDARD, so that a verification needs no thawing. "" is STANDARD.
+	// A cold class, ARCHIVE or DEEP_ARCHIVE, is set once the receipt is
+	// recorded; the store must be an objstore.Reclassifier.
 	DataStorageClass string
 }
 
@@ -208,6 +210,9 @@ type Batch struct {
 	Fidelity *manifest.PayloadFidelity `json:"payload_fidelity"`
 	// Verify is what reading back found; nil in a dry run.
 	Verify *verify.Report `json:"verify"`
+	// StorageClass is the cold class that the data object was moved to; "" when
+	// it was moved to none.
+	StorageClass string `json:"storage_class,omitempty"`
 	// Versions are the version ids of the three objects on a versioned store.
 	Versions verify.Versions `json:"versions"`
 }
@@ -225,6 +230,9 @@ func Run(ctx context.Context, src Source, store Store, led Ledger, lock Lock, op
 	report = Report{AppCode: opts.AppCode, CutoffMS: opts.CutoffMS, DryRun: opts.DryRun, Batches: []Batch{}}
 	if err != nil {
 		return report, err
+	}
+	if _, ok := store.(objstore.Reclassifier); !ok && cold(opts.Put.DataStorageClass) && !opts.DryRun {
+		return report, fmt.Errorf("%w: the store has no storage class %s", ErrOptions, opts.Put.DataStorageClass)
 	}
 	started := opts.Now()
 	defer func() { report.Duration = opts.Now().Sub(started) }()

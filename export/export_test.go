@@ -637,3 +637,48 @@ func TestRunPassesPutOptions(t *testing.T) {
 		}
 	}
 }
+
+// freezer is a bucket with storage classes.
+type freezer struct {
+	*bucket
+	moved map[string]objstore.PutOptions
+}
+
+func (f freezer) Reclassify(_ context.Context, key, _ string, opts objstore.PutOptions) (info objstore.Info, err error) {
+	err = f.do("reclassify", func() (err error) {
+		f.moved[key] = opts
+		info, err = f.info(key)
+		return err
+	})
+	return info, err
+}
+
+func TestRunFreezesTheDataAfterTheReceipt(t *testing.T) {
+	opts := options()
+	opts.Put = PutOptions{DataStorageClass: "ARCHIVE", SSE: "cos"}
+	b, l := newBucket(&calls{}), newBook(&calls{})
+	if _, err := Run(t.Context(), newTable(10), b, l, l, opts); !errors.Is(err, ErrOptions) || len(b.objects) != 0 {
+		t.Errorf("Run on a store without classes = %v with %d objects, want ErrOptions", err, len(b.objects))
+	}
+	c := &calls{}
+	f, l := freezer{newBucket(c), map[string]objstore.PutOptions{}}, newBook(c)
+	r, err := Run(t.Context(), newTable(10), f, l, l, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := r.Batches[0].DataObjectKey
+	if got := f.moved[key]; len(f.moved) != 1 || got.StorageClass != "ARCHIVE" || got.SSE != "cos" || f.opts[key].StorageClass != "" {
+		t.Errorf("moved %+v, data was put with class %q", f.moved, f.opts[key].StorageClass)
+	}
+	if n := len(c.log); c.log[n-1] != "reclassify" || c.log[n-2] != "record" || r.Batches[0].StorageClass != "ARCHIVE" {
+		t.Errorf("calls end with %v", c.log[n-2:])
+	}
+	// The receipt stands when the move fails, and the run says so.
+	c = &calls{}
+	f, l = freezer{newBucket(c), map[string]objstore.PutOptions{}}, newBook(c)
+	c.fail = 11
+	r, err = Run(t.Context(), newTable(10), f, l, l, opts)
+	if !errors.Is(err, errInjected) || !strings.Contains(err.Error(), "is recorded, but") || len(l.receipts) != 1 || !r.Batches[0].Recorded {
+		t.Errorf("Run = %v with %d receipts; calls %v", err, len(l.receipts), c.log)
+	}
+}
