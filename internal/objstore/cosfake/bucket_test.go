@@ -137,6 +137,7 @@ func TestRangesAndConditions(t *testing.T) {
 		{name: "middle", opt: cos.ObjectGetOptions{Range: "bytes=3-5"}, want: "345", rng: "bytes 3-5/10"},
 		{name: "open", opt: cos.ObjectGetOptions{Range: "bytes=8-"}, want: "89", rng: "bytes 8-9/10"},
 		{name: "last", opt: cos.ObjectGetOptions{Range: "bytes=-2"}, want: "89", rng: "bytes 8-9/10"},
+		{name: "last of more than there is", opt: cos.ObjectGetOptions{Range: "bytes=-99"}, want: "0123456789", rng: "bytes 0-9/10"},
 		{name: "more than there is", opt: cos.ObjectGetOptions{Range: "bytes=8-99"}, want: "89", rng: "bytes 8-9/10"},
 		{name: "behind the end", opt: cos.ObjectGetOptions{Range: "bytes=10-"}, status: 416, code: "InvalidRange"},
 		{name: "backwards", opt: cos.ObjectGetOptions{Range: "bytes=5-3"}, status: 416, code: "InvalidRange"},
@@ -234,6 +235,16 @@ func TestColdStorage(t *testing.T) {
 	}
 }
 
+func TestDaysOfARestore(t *testing.T) {
+	s := start(t, Options{})
+	c := client(t, s)
+	mustPut(t, c, "a", body, hdrClass, "ARCHIVE")
+	for _, days := range []int{-1, 366} {
+		_, err := c.Object.PostRestore(t.Context(), "a", &cos.ObjectRestoreOptions{Days: days, Tier: &cos.CASJobParameters{Tier: "Bulk"}})
+		wantRefusal(t, err, 400, "InvalidArgument")
+	}
+}
+
 func TestObjectLock(t *testing.T) {
 	s := start(t, Options{ObjectLock: true})
 	c := client(t, s)
@@ -316,6 +327,24 @@ func TestObjectLockWithVersions(t *testing.T) {
 	wantRefusal(t, err, 403, "AccessDenied")
 	if data, _, err := get(t, c, "a", nil, id); err != nil || string(data) != "one" {
 		t.Errorf("locked version = %q, %v", data, err)
+	}
+}
+
+// What was locked before versioning was enabled is the version "null", which
+// only a write or a delete while versioning is suspended would take away.
+func TestObjectLockOfTheNullVersion(t *testing.T) {
+	s := start(t, Options{ObjectLock: true})
+	c := client(t, s)
+	mustPut(t, c, "a", []byte("one"), hdrLockMode, "COMPLIANCE", hdrLockUntil, s.Now().UTC().Add(day).Format(lockLayout))
+	s.SetVersioning("Enabled")
+	mustPut(t, c, "a", []byte("two"))
+	s.SetVersioning("Suspended")
+	_, err := put(t, c, "a", []byte("three"))
+	wantRefusal(t, err, 403, "AccessDenied")
+	_, err = c.Object.Delete(t.Context(), "a")
+	wantRefusal(t, err, 403, "AccessDenied")
+	if all := s.Versions("a"); len(all) != 2 || string(all[0].Data) != "one" {
+		t.Errorf("versions = %d, want the locked one and the one on top", len(all))
 	}
 }
 

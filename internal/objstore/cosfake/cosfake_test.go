@@ -194,6 +194,7 @@ func TestRequestsThatCOSRefuses(t *testing.T) {
 		{"encryption", "a", 1, []string{"x-cos-server-side-encryption", "rot13"}, 400, "InvalidArgument"},
 		{"metadata name", "a", 1, []string{"x-cos-meta-a_b", "x"}, 400, "InvalidArgument"},
 		{"metadata size", "a", 1, []string{"x-cos-meta-a", strings.Repeat("x", 2049)}, 400, "MetadataTooLarge"},
+		{"metadata size together", "a", 1, []string{"x-cos-meta-a", strings.Repeat("x", 2000), "x-cos-meta-b", strings.Repeat("x", 2000), "x-cos-meta-c", strings.Repeat("x", 200)}, 400, "MetadataTooLarge"},
 		{"eleven tags", "a", 1, []string{"x-cos-tagging", "a=&b=&c=&d=&e=&f=&g=&h=&i=&j=&k="}, 400, "InvalidTag"},
 		{"lock without object lock", "a", 1, []string{"x-cos-object-lock-mode", "COMPLIANCE", "x-cos-object-lock-retain-until-date", "2999-01-01T00:00:00.000Z"}, 400, "InvalidRequest"},
 		{"content md5 of something else", "a", 1, []string{"Content-MD5", base64.StdEncoding.EncodeToString(make([]byte, 16))}, 400, "BadDigest"},

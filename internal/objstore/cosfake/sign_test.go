@@ -133,6 +133,7 @@ func TestSignatures(t *testing.T) {
 		{"other host", now, now.Add(time.Hour), func(r *http.Request) { r.Host = s.BucketHost() }, 403, "SignatureDoesNotMatch"},
 		{"header not signed", now, now.Add(time.Hour), func(r *http.Request) { r.Header.Set("x-cos-storage-class", "ARCHIVE") }, 403, "SignatureDoesNotMatch"},
 		{"token not signed", now, now.Add(time.Hour), func(r *http.Request) { r.Header.Set("x-cos-security-token", "x") }, 403, "SignatureDoesNotMatch"},
+		{"content md5 not signed", now, now.Add(time.Hour), func(r *http.Request) { r.Header.Set("Content-MD5", "1B2M2Y8AsgTpgAmY7PhCfg==") }, 403, "SignatureDoesNotMatch"},
 		{"signed header changed", now, now.Add(time.Hour), func(r *http.Request) { r.Header.Set("x-cos-meta-a", "2") }, 403, "SignatureDoesNotMatch"},
 		{"signed header twice", now, now.Add(time.Hour), func(r *http.Request) { r.Header.Add("x-cos-meta-a", "1") }, 403, "SignatureDoesNotMatch"},
 		{"signed header gone", now, now.Add(time.Hour), func(r *http.Request) { r.Header.Del("x-cos-meta-a") }, 403, "SignatureDoesNotMatch"},

@@ -167,6 +167,28 @@ func TestInvalidate(t *testing.T) {
 	}
 }
 
+// A pair that a server refuses while it is being fetched again must not come
+// back when that fetch fails.
+func TestInvalidateDuringAFetch(t *testing.T) {
+	c, r, clock := newTestCache(time.Hour)
+	first := wantID(t, c, "id-1")
+	broken := errors.New("broken")
+	gate := newGate()
+	r.set(broken, gate)
+	clock.advance(56 * time.Minute)
+	fetched := make(chan error)
+	go func() {
+		_, err := c.Retrieve(t.Context())
+		fetched <- err
+	}()
+	<-gate.come
+	c.Invalidate(first)
+	close(gate.open)
+	if err := <-fetched; !errors.Is(err, broken) {
+		t.Errorf("Retrieve: %v, want the error of the source", err)
+	}
+}
+
 func TestCacheAsksOnceForMany(t *testing.T) {
 	c, r, clock := newTestCache(time.Hour)
 	var wg sync.WaitGroup

@@ -244,6 +244,9 @@ func TestChainStaysWithItsProvider(t *testing.T) {
 	if c, err := chain.Retrieve(t.Context()); err != nil || c.SecretID() != "id-second" {
 		t.Errorf("id %q, %v: the chain changed over to another account", c.SecretID(), err)
 	}
+	if first.calls != 1 {
+		t.Errorf("the first was asked %d times, want 1", first.calls)
+	}
 	second.creds, second.err = Credentials{}, ErrNone
 	if c, err := chain.Retrieve(t.Context()); !errors.Is(err, ErrNone) || !c.IsZero() {
 		t.Errorf("Retrieve: %v, want ErrNone of the provider that was chosen", err)
