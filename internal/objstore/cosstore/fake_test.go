@@ -21,16 +21,23 @@ import (
 // fake starts a fake bucket and a store on it that never really waits.
 func fake(t *testing.T, opts cosfake.Options) (*cosfake.Server, *Store) {
 	t.Helper()
+	return fakeWith(t, opts, func(*Config) {})
+}
+
+func fakeWith(t *testing.T, opts cosfake.Options, change func(*Config)) (*cosfake.Server, *Store) {
+	t.Helper()
 	f, err := cosfake.Start(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.Close)
-	s, err := New(Config{
+	cfg := Config{
 		Bucket: f.Bucket, Region: f.Region, Endpoint: f.URL,
 		Credentials: fixed{f.SecretID, f.SecretKey, f.Token},
 		Sleep:       func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
-	})
+	}
+	change(&cfg)
+	s, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,10 +102,12 @@ func TestReplacedWhileReading(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			srv, s := newServer(t)
 			srv.store("key", make([]byte, 300_000), "")
-			breaking := first(1, "GET ", cut(t, srv, "key", 100_000, hangUp))
+			breaking := first(1, "GET ", cut(t, srv, "key", 100_000, func(t *testing.T, w http.ResponseWriter) {
+				srv.store("key", []byte(strings.Repeat("x", 300_000)), "")
+				hangUp(t, w)
+			}))
 			srv.intercept(func(w http.ResponseWriter, r *http.Request) bool {
 				if breaking(w, r) {
-					srv.store("key", []byte(strings.Repeat("x", 300_000)), "")
 					return true
 				}
 				if name == "served" {
