@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -72,7 +73,9 @@ func (c *faultyConn) Write(p []byte) (int, error) {
 		if n, err := c.Conn.Write(p); err != nil {
 			return n, err
 		}
-		// The server has the statement once it answers; the answer is lost.
+		// The server has the statement once it answers; the answer is lost. It never
+		// answers to the closing of a prepared statement.
+		_ = c.Conn.SetReadDeadline(time.Now().Add(time.Second))
 		_, _ = c.Conn.Read(make([]byte, 1))
 		_ = c.Conn.Close()
 		return len(p), nil

@@ -43,9 +43,10 @@ var ErrNoReceipt = errors.New("no such receipt")
 // Ledger reads and writes the two tables in the database that its pool is
 // connected to. It is safe for concurrent use.
 type Ledger struct {
-	db      *sql.DB
-	checked atomic.Bool // the tables were found fit for recording
-	window  int         // members that are sorted at once
+	db       *sql.DB
+	checked  atomic.Bool // the tables were found fit for recording
+	batchKey atomic.Bool // and the members have the key of that name
+	window   int         // members that are sorted at once
 }
 
 // New returns the ledger in the database of db, which must come from mysqldb.Open

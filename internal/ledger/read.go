@@ -157,9 +157,8 @@ const orderByEventID = " ORDER BY event_id"
 
 var membersOfBatch = selectMembers + " WHERE app_code = ? AND batch_id = ?" + orderByEventID
 
-// Members streams the members of a batch by event_id, in the order of its bytes,
-// from one statement and so from one moment. It keeps a connection until the loop
-// ends. An error comes once, last and with a zero Member: what came before it is
+// Members streams the members of a batch by event_id, from one statement and so
+// from one moment. It keeps a connection until the loop ends. An error comes once, last and with a zero Member: what came before it is
 // not all of them.
 func (l *Ledger) Members(ctx context.Context, app string, id manifest.BatchID) iter.Seq2[manifest.Member, error] {
 	return func(yield func(manifest.Member, error) bool) {

@@ -68,8 +68,12 @@ func (l *Ledger) Record(ctx context.Context, r manifest.Receipt, members iter.Se
 	if err := checkStored(ctx, tx, &r); err != nil {
 		return false, err
 	}
-	if err := insertAll(ctx, newMemberWriter(tx, &r, l.window), members); err != nil {
-		return false, err
+	w, err := l.newMemberWriter(ctx, tx, &r)
+	if err == nil {
+		err = insertAll(ctx, w, members)
+	}
+	if err != nil {
+		return false, fmt.Errorf("record members of receipt %s: %w", r.BatchID, err)
 	}
 	if err := tx.Commit(); err != nil {
 		return false, l.outcome(ctx, &r, fmt.Errorf("record receipt %s: commit: %w", r.BatchID, err))

@@ -51,7 +51,7 @@ const receiptsDDL = `CREATE TABLE IF NOT EXISTS wallet_outbox_archive_receipts (
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin`
 
 // The second key of the members is not in the contract: without it, the members
-// of one batch are found by reading those of every batch. Nothing needs it.
+// of one batch are found by reading those of every batch. Nothing fails without it.
 const membersDDL = `CREATE TABLE IF NOT EXISTS wallet_outbox_archive_members (
   app_code               VARCHAR(64)  NOT NULL,
   event_id               VARCHAR(255) NOT NULL,
@@ -62,6 +62,9 @@ const membersDDL = `CREATE TABLE IF NOT EXISTS wallet_outbox_archive_members (
   PRIMARY KEY (app_code, event_id),
   KEY idx_wallet_outbox_archive_members_batch (app_code, batch_id)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin`
+
+// batchKey is the name of that key.
+const batchKey = "idx_wallet_outbox_archive_members_batch"
 
 // Schema returns the DDL of both tables, each statement ended by a semicolon and
 // a newline. MySQL 5.7 and later and MariaDB 10.5 and later take it, again and
@@ -125,6 +128,14 @@ func (l *Ledger) CheckTables(ctx context.Context) error {
 	if len(problems) > 0 {
 		return &SchemaError{Problems: problems}
 	}
+	var columns int
+	err := l.db.QueryRowContext(ctx, `SELECT COUNT(*) FROM information_schema.statistics WHERE table_schema = DATABASE()
+		AND table_name = ? AND index_name = ? AND (seq_in_index = 1 AND column_name = 'app_code' OR seq_in_index = 2 AND column_name = 'batch_id')`,
+		MembersTable, batchKey).Scan(&columns)
+	if err != nil {
+		return fmt.Errorf("describe %s: %w", MembersTable, err)
+	}
+	l.batchKey.Store(columns == 2)
 	l.checked.Store(true)
 	return nil
 }
