@@ -121,6 +121,9 @@ func (r *run) readData(ctx context.Context, m *manifest.Manifest) (*pass, error)
 		return p, nil
 	}
 	if f, ok := contentFault(err, key, m); ok {
+		if f.Check == CheckGzipDamaged {
+			p.dropLines()
+		}
 		p.faults.add(f)
 		if p.whole {
 			p.checkObject(key, m)
@@ -128,6 +131,25 @@ func (r *run) readData(ctx context.Context, m *manifest.Manifest) (*pass, error)
 		return p, nil
 	}
 	return nil, err
+}
+
+// dropLines takes back what was said of single lines, since a damaged gzip
+// stream unpacks to lines that were never written.
+func (p *pass) dropLines() {
+	var kept faults
+	first := int64(0)
+	for _, f := range p.faults.list {
+		switch {
+		case f.Line == 0:
+			kept.add(f)
+		case first == 0 || f.Line < first:
+			first = f.Line
+		}
+	}
+	p.faults = kept
+	if first > 0 {
+		p.notes = append(p.notes, fmt.Sprintf("the damage shows from line %d on", first))
+	}
 }
 
 func rewind(f *os.File) error {
