@@ -525,3 +525,47 @@ func TestSumObject(t *testing.T) {
 		t.Errorf("cancelled: %v, object known %t", err, whole)
 	}
 }
+
+// A block of a damaged object must not become as many rows as it has newlines.
+func TestBlocksHaveFewLines(t *testing.T) {
+	text := strings.Repeat("\n", 3*blockBytes) + plainLine + strings.Repeat("x\n", 9000) + "end"
+	u := newUnpacker(bytes.NewReader(gz(t, text)), ReaderOptions{}.withDefaults())
+	var got strings.Builder
+	for {
+		b, err := u.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(b.text, "\n"); n > maxBlockLines {
+			t.Fatalf("block of %d lines", n)
+		}
+		if !strings.HasSuffix(b.text, "\n") && !strings.HasSuffix(b.text, "\nend") {
+			t.Fatal("block ends within a line")
+		}
+		got.WriteString(b.text)
+	}
+	if got.String() != text {
+		t.Error("the blocks are not the text")
+	}
+}
+
+// A line over the limit is dropped as it is unpacked, not collected first.
+func TestLongLineIsNotCollected(t *testing.T) {
+	limit := 2 * blockBytes
+	u := newUnpacker(bytes.NewReader(gz(t, strings.Repeat("x", 40*blockBytes)+"\n")), ReaderOptions{MaxLineBytes: limit}.withDefaults())
+	for {
+		b, err := u.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil || !b.tooLong {
+			t.Fatalf("%+v, %v", b, err)
+		}
+	}
+	if cap(u.pending) > 3*limit {
+		t.Errorf("%d bytes were collected of a line that may have %d", cap(u.pending), limit)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -145,5 +146,21 @@ func TestTotalsBoundAssets(t *testing.T) {
 	}
 	if err := long.Add(&Record{AssetType: "x"}); !errors.Is(err, ErrTooManyAssets) {
 		t.Errorf("names over the bound: %v", err)
+	}
+}
+
+// Totals are kept long after the rows, whose strings are parts of large blocks.
+func TestTotalsKeepNoRow(t *testing.T) {
+	var totals Totals
+	for range 3 {
+		r := Record{AssetType: strings.Clone("COIN")}
+		if err := totals.Add(&r); err != nil {
+			t.Fatal(err)
+		}
+		for name := range totals.ByAsset {
+			if unsafe.StringData(name) == unsafe.StringData(r.AssetType) {
+				t.Fatal("the key of ByAsset is the row's own string")
+			}
+		}
 	}
 }
