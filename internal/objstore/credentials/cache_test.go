@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -190,23 +191,31 @@ func TestInvalidateDuringAFetch(t *testing.T) {
 }
 
 func TestCacheAsksOnceForMany(t *testing.T) {
-	c, r, clock := newTestCache(time.Hour)
-	var wg sync.WaitGroup
-	for range 50 {
-		wg.Go(func() {
-			creds, err := c.Retrieve(t.Context())
-			if err != nil || creds.SecretID() != "id-1" {
-				t.Errorf("Retrieve = %s, %v, want id-1", creds.SecretID(), err)
-			}
-			c.Invalidate(Credentials{})
-		})
-	}
-	wg.Wait()
-	if r.calls != 1 {
-		t.Errorf("source asked %d times, want 1", r.calls)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c, r, _ := newTestCache(time.Hour)
+		gate := newGate()
+		r.set(nil, gate)
+		for range 50 {
+			go func() {
+				creds, err := c.Retrieve(t.Context())
+				if err != nil || creds.SecretID() != "id-1" {
+					t.Errorf("Retrieve = %s, %v, want id-1", creds.SecretID(), err)
+				}
+			}()
+		}
+		synctest.Wait() // until one is at the gate and the others wait for it
+		close(gate.open)
+		synctest.Wait()
+		if r.calls != 1 {
+			t.Errorf("source asked %d times, want 1", r.calls)
+		}
+	})
+}
 
-	// While one caller fetches early, the others go on with the good pair.
+// While one caller fetches early, the others go on with the pair that is good.
+func TestCacheDoesNotWaitForAnEarlyFetch(t *testing.T) {
+	c, r, clock := newTestCache(time.Hour)
+	wantID(t, c, "id-1")
 	gate := newGate()
 	r.set(nil, gate)
 	clock.advance(56 * time.Minute)
