@@ -248,7 +248,7 @@ func TestOutcome(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tx.Exec(insertReceipt, receiptArgs(&absent.receipt)...); err != nil {
+		if _, err := tx.ExecContext(t.Context(), insertReceipt, receiptArgs(&absent.receipt)...); err != nil {
 			t.Fatal(err)
 		}
 		done := make(chan error)

@@ -54,7 +54,7 @@ func (l *Ledger) Record(ctx context.Context, r manifest.Receipt, members iter.Se
 	if err != nil {
 		return false, fmt.Errorf("record receipt %s: begin: %w", r.BatchID, err)
 	}
-	defer tx.Rollback() // does nothing after a commit; the error says only that
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing and says so
 	switch _, err := tx.ExecContext(ctx, insertReceipt, receiptArgs(&r)...); {
 	case mysqldb.IsError(err, mysqldb.ErDupEntry):
 		same := sameAsStored(ctx, tx, &r, members)

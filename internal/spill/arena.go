@@ -101,7 +101,7 @@ func (a *arena) bytesOf(e entry) []byte {
 // sort orders the entries as [record.compare] does. Hashes are spread evenly, so
 // one pass by their upper bits into spare leaves about eight entries to a bucket;
 // a bucket that many entries of one event_id make large is sorted as any other.
-// (In place, the same pass took four times as long: each move waits for the last.)
+// (In place, the same pass took twice as long: each move waits for the last.)
 func (a *arena) sort() {
 	compare := func(x, y entry) int {
 		if c := cmp.Compare(x.hash, y.hash); c != 0 {

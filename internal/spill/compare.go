@@ -2,6 +2,7 @@ package spill
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 )
@@ -197,11 +198,10 @@ func newMerge(sources []source, err error) (*merge, error) {
 	m := &merge{}
 	for _, s := range sources {
 		one := merged{from: s}
-		switch err := s.next(&one.record); err {
-		case nil:
+		switch err := s.next(&one.record); {
+		case err == nil:
 			m.heap = append(m.heap, one)
-		case io.EOF:
-		default:
+		case !errors.Is(err, io.EOF):
 			return nil, err
 		}
 	}
@@ -216,9 +216,9 @@ func newMerge(sources []source, err error) (*merge, error) {
 
 // advance goes on to the next record.
 func (m *merge) advance() error {
-	switch err := m.heap[0].from.next(&m.heap[0].record); err {
-	case nil:
-	case io.EOF:
+	switch err := m.heap[0].from.next(&m.heap[0].record); {
+	case err == nil:
+	case errors.Is(err, io.EOF):
 		last := len(m.heap) - 1
 		m.heap[0] = m.heap[last]
 		if m.heap = m.heap[:last]; last == 0 {

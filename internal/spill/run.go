@@ -30,8 +30,8 @@ func writeRun(w io.Writer, start int64, a *arena) (run, error) {
 		h := binary.AppendUvarint(head[:8], uint64(len(rec)))
 		r.crc = crc32.Update(crc32.Update(r.crc, castagnoli, h), castagnoli, rec)
 		r.size += int64(len(h) + len(rec))
-		out.Write(h) // a bufio.Writer keeps its first error for Flush
-		out.Write(rec)
+		_, _ = out.Write(h) // a bufio.Writer keeps its first error for Flush
+		_, _ = out.Write(rec)
 	}
 	return r, out.Flush()
 }
@@ -101,7 +101,7 @@ func (s *runSource) next(r *record) error {
 		return fmt.Errorf("%w: an entry has an impossible size", ErrCorrupt)
 	}
 	s.crc = crc32.Update(s.crc, castagnoli, head[:8+n])
-	s.in.Discard(8 + n) // peeked: cannot fail
+	_, _ = s.in.Discard(8 + n) // peeked: cannot fail
 	if uint64(cap(s.buf)) < size {
 		s.buf = make([]byte, size+64)
 	}
