@@ -315,8 +315,8 @@ func TestDecodeLineRefuses(t *testing.T) {
 // the row hash would depend on the spelling.
 func TestScanCanonicalRefuses(t *testing.T) {
 	for _, value := range []string{
-		`"\/"`, `"\u002f"`, `"\u0009"`, `"\u000A"`, `"\u001F"`, `"\u0020"`, `"\u007f"`, `"\u0022"`, `"\u00e9"`, `"\u2028"`, `"\ud83d\ude00"`,
-		` "w"`, `"w" `, `null`, `7`, `"`, `"\`, `"\u`, `"\u000`, `"\u0000`, "\"\xff\"", "\"\t\"", "\"a\n\"",
+		`"\/"`, `"\u002f"`, `"\u0008"`, `"\u0009"`, `"\u000a"`, `"\u000c"`, `"\u000d"`, `"\u000A"`, `"\u001F"`, `"\u0020"`, `"\u007f"`, `"\u0022"`, `"\u00e9"`, `"\u2028"`, `"\ud83d\ude00"`,
+		` "w"`, `"w" `, `null`, `7`, `"`, `"\`, `"\u`, `"\u000`, `"\u0000`, "\"\xff\"", "\"\t\"", "\"a\n\"", "\"\tan\"",
 	} {
 		line := strings.Replace(plainLine, `"worker_id":"w"`, `"worker_id":`+value, 1)
 		var r Record

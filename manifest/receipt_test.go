@@ -204,6 +204,29 @@ func TestReceiptFileRoundTrip(t *testing.T) {
 	}
 }
 
+// A receipt can be found again by its offset, whatever the length of lines.
+func TestReceiptReaderOffset(t *testing.T) {
+	r1, m1 := someReceipt(t, 20)
+	m1[7].EventID = strings.Repeat("long ", 5000)
+	r2, m2 := someReceipt(t, 2)
+	file := writeReceipts(t, r1, m1, r2, m2, r1, []Member(nil))
+	rr := NewReceiptReader(bytes.NewReader(file))
+	for i, want := range []Receipt{r1, r2, r1} {
+		for range rr.Members() {
+		}
+		at := rr.Offset()
+		if _, _, err := rr.Next(); err != nil {
+			t.Fatal(err)
+		}
+		if r, _, err := NewReceiptReader(bytes.NewReader(file[at:])).Next(); err != nil || r != want {
+			t.Errorf("receipt %d at %d: %s, %v", i, at, r.BatchID, err)
+		}
+	}
+	if rr.Offset() != int64(len(file)) {
+		t.Errorf("offset %d at the end of %d bytes", rr.Offset(), len(file))
+	}
+}
+
 func TestReceiptReaderSkipsMembers(t *testing.T) {
 	r1, m1 := someReceipt(t, 20)
 	r2, m2 := someReceipt(t, 2)
