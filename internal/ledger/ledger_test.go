@@ -33,12 +33,18 @@ const baseMS = 1_764_550_800_000
 // millisecond after the one before. Another name is another batch.
 func newBatch(t testing.TB, app, name string, rows int) batch {
 	t.Helper()
+	return newBatchAt(t, app, name, rows, func(i int) int64 { return baseMS + int64(i) })
+}
+
+// newBatchAt is newBatch with the updated_at_ms of each row.
+func newBatchAt(t testing.TB, app, name string, rows int, ms func(i int) int64) batch {
+	t.Helper()
 	f := manifest.Figures{
 		NDJSONSHA256: manifest.SumHash([]byte(name)), GzipSHA256: manifest.SumHash([]byte(name + "gz")),
 		DataCRC64: 7, UncompressedBytes: 100, CompressedBytes: 50,
 	}
 	cursor := func(i int) manifest.Cursor {
-		return manifest.Cursor{UpdatedAtMS: baseMS + int64(i), EventID: fmt.Sprintf("%s-%06d", name, i)}
+		return manifest.Cursor{UpdatedAtMS: ms(i), EventID: fmt.Sprintf("%s-%06d", name, i)}
 	}
 	f.FirstCursor, f.LastCursor = cursor(0), cursor(rows-1)
 	for i := range rows {
@@ -240,6 +246,29 @@ func TestReadReceipts(t *testing.T) {
 			if !errors.Is(err, manifest.ErrBadReceipt) || !strings.Contains(err.Error(), "gzip_sha256") {
 				t.Errorf("a receipt whose gzip_sha256 cannot be read = %v, want %v and the column", err, manifest.ErrBadReceipt)
 			}
+		}
+	})
+}
+
+// TestLatestWithinOneMillisecond holds the order of batches that end in the same
+// millisecond: the one that began before it is the first, whatever the clocks say.
+func TestLatestWithinOneMillisecond(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
+		l, _ := newLedger(t, s)
+		within := func(int) int64 { return baseMS + 9 }
+		first := newBatch(t, "game", "z", 10).at(baseMS + 900)
+		second := newBatchAt(t, "game", "y", 2, within).at(baseMS + 100)
+		third := newBatchAt(t, "game", "x", 2, within).at(baseMS + 101)
+		for i, b := range []batch{first, third, second} {
+			mustRecord(t, l, b)
+			want := []batch{first, third, third}[i].receipt.LastCursor()
+			if got, ok, err := l.LatestCursor(t.Context(), "game"); err != nil || !ok || got != want {
+				t.Errorf("LatestCursor = %v, %v, %v, want %v", got, ok, err, want)
+			}
+		}
+		list, err := l.Receipts(t.Context(), Filter{AppCode: "game"})
+		if err != nil || len(list) != 3 || list[0].BatchID != first.receipt.BatchID || list[1].BatchID != second.receipt.BatchID {
+			t.Errorf("Receipts = %v, %v, want the order of the chain", list, err)
 		}
 	})
 }

@@ -16,19 +16,19 @@ import (
 )
 
 // chainOrder is the order in which an app's batches follow each other, the first
-// one last. Batches may share the millisecond that they end in, and which of their
-// last_event_ids is the later one is known to the source's collation alone, so
-// that the order of recording decides; the id is only there to have an order.
-const chainOrder = "last_updated_at_ms DESC, verified_at_ms DESC, created_at_ms DESC, last_event_id DESC"
+// one last. Of batches that end in the same millisecond the one that began before
+// it is the first. Which of those that lie within it wholly comes later is known to
+// the source's collation alone, so that the order of recording decides; the id is
+// only there to have an order.
+const chainOrder = "last_updated_at_ms DESC, first_updated_at_ms DESC, verified_at_ms DESC, created_at_ms DESC, last_event_id DESC"
 
 // Latest returns the VERIFIED receipt that the next batch of an app follows, and
 // false when there is none.
 //
-// Where several batches end in one millisecond it is the one verified last, so an
-// exporter must give each receipt a later verified_at_ms than the receipt it
-// follows has, whatever its clock says. If a wrong one is ever taken, it is an
-// earlier one: its followers are archived once more and then are the same receipt
-// or a conflict. No row is skipped.
+// Where several batches lie within one millisecond it is the one verified last. If
+// a clock that was set back makes that a wrong one, it is an earlier one: what
+// follows it is archived once more and then is the same receipt or a conflict. No
+// row is skipped.
 //
 // The error wraps [manifest.ErrBadReceipt] when that receipt is not valid, since
 // nothing may be built on it, [ErrSchema] when the tables compare ids other than
