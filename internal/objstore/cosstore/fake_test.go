@@ -334,3 +334,21 @@ func TestBucketAsksForItself(t *testing.T) {
 		t.Errorf("Head in an absent bucket = %v, want ErrConfig and not ErrNotExist", err)
 	}
 }
+
+func TestDeleteOfAVersion(t *testing.T) {
+	f, s := fake(t, cosfake.Options{Versioning: "Enabled"})
+	info := mustPut(t, s, "key", "x", objstore.PutOptions{})
+	if err := s.Delete(t.Context(), "key", info.VersionID); err != nil {
+		t.Fatal(err)
+	}
+	if left := f.Versions("key"); len(left) != 0 {
+		t.Errorf("%d versions and markers are left, want none", len(left))
+	}
+	mustPut(t, s, "key", "x", objstore.PutOptions{})
+	if err := s.Delete(t.Context(), "key", ""); err != nil {
+		t.Fatal(err)
+	}
+	if left := f.Versions("key"); len(left) != 2 || !left[1].DeleteMarker {
+		t.Errorf("after a Delete without a version: %+v, want the version and a marker", left)
+	}
+}

@@ -313,3 +313,23 @@ func TestBodyEndsWithItsContext(t *testing.T) {
 		t.Errorf("%d requests after the cancel", n-1)
 	}
 }
+
+// On a bucket with versions the rest is asked of the version that was begun.
+func TestResumeStaysWithTheVersion(t *testing.T) {
+	srv, s := newServer(t)
+	srv.versioning = "Enabled"
+	srv.store("key", make([]byte, 300_000), "")
+	srv.change("key", func(o *object) { o.header.Set(headerVersion, "v/1+") })
+	breaking := first(1, "GET ", cut(t, srv, "key", 100_000, hangUp))
+	var versions []string
+	srv.intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		versions = append(versions, r.URL.Query().Get("versionId"))
+		return breaking(w, r)
+	})
+	if _, err := get(t, s, "key"); err != nil {
+		t.Fatal(err)
+	}
+	if len(versions) != 2 || versions[0] != "" || versions[1] != "v/1+" {
+		t.Errorf("asked for versions %q, want the latest and then the one that was begun", versions)
+	}
+}

@@ -201,3 +201,27 @@ func TestTokenThatStaysExpired(t *testing.T) {
 		t.Errorf("Get = %v after %d requests, want 2", err, srv.count("GET "))
 	}
 }
+
+// A request inside of another that is tried again does not multiply the tries.
+func TestTriesAreNotMultiplied(t *testing.T) {
+	srv, s := newServer(t)
+	srv.intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		switch r.Method {
+		case http.MethodPut:
+			reset(t, w)
+		case http.MethodHead:
+			refuse(w, http.StatusServiceUnavailable, "SlowDown")
+		default:
+			return false
+		}
+		return true
+	})
+	_, _, err := put(t, s, "key", "body")
+	var e *Error
+	if !errors.As(err, &e) || e.Op != lookUp || e.Status != http.StatusServiceUnavailable {
+		t.Errorf("Put = %v, want that it could not be looked up", err)
+	}
+	if puts, heads := srv.count("PUT "), srv.count("HEAD "); puts != 1 || heads != 8 {
+		t.Errorf("%d PUT and %d HEAD, want 1 and 8", puts, heads)
+	}
+}
