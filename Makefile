@@ -43,6 +43,7 @@ check: fmt vet lint test ## what a commit has to pass
 golden: ## rebuild testdata/ and fail when that changes it
 	scripts/gen-testdata.sh
 	git diff --exit-code -- testdata
+	@new=$$(git status --porcelain -- testdata); if [ -n "$$new" ]; then echo "not committed:"; echo "$$new"; exit 1; fi
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (30s)
