@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"time"
 
 	"github.com/hyapp/walletarchive/internal/objstore"
 	"github.com/hyapp/walletarchive/manifest"
@@ -105,7 +106,10 @@ func (c *committer) putOptions(contentType string) objstore.PutOptions {
 // the same rows, it is adopted and m takes its figures.
 func (c *committer) putData(ctx context.Context, p *packed, m *manifest.Manifest, b *Batch) error {
 	opts := c.putOptions("application/gzip")
-	if !cold(c.opts.Put.DataStorageClass) {
+	if cold(c.opts.Put.DataStorageClass) {
+		// freeze moves it, which an object lock could forbid, and locks it then.
+		opts.RetainUntil = time.Time{}
+	} else {
 		opts.StorageClass = c.opts.Put.DataStorageClass
 	}
 	info, existed, err := c.store.Put(ctx, m.DataObjectKey, p.file, m.CompressedBytes, m.GzipSHA256, opts)

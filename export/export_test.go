@@ -655,7 +655,7 @@ func (f freezer) Reclassify(_ context.Context, key, _ string, opts objstore.PutO
 
 func TestRunFreezesTheDataAfterTheReceipt(t *testing.T) {
 	opts := options()
-	opts.Put = PutOptions{DataStorageClass: "ARCHIVE", SSE: "cos"}
+	opts.Put = PutOptions{DataStorageClass: "ARCHIVE", SSE: "cos", RetainUntil: now.Add(time.Hour)}
 	b, l := newBucket(&calls{}), newBook(&calls{})
 	if _, err := Run(t.Context(), newTable(10), b, l, l, opts); !errors.Is(err, ErrOptions) || len(b.objects) != 0 {
 		t.Errorf("Run on a store without classes = %v with %d objects, want ErrOptions", err, len(b.objects))
@@ -667,7 +667,7 @@ func TestRunFreezesTheDataAfterTheReceipt(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := r.Batches[0].DataObjectKey
-	if got := f.moved[key]; len(f.moved) != 1 || got.StorageClass != "ARCHIVE" || got.SSE != "cos" || f.opts[key].StorageClass != "" {
+	if got := f.moved[key]; len(f.moved) != 1 || got.StorageClass != "ARCHIVE" || got.SSE != "cos" || got.RetainUntil.IsZero() || f.opts[key].StorageClass != "" || !f.opts[key].RetainUntil.IsZero() {
 		t.Errorf("moved %+v, data was put with class %q", f.moved, f.opts[key].StorageClass)
 	}
 	if n := len(c.log); c.log[n-1] != "reclassify" || c.log[n-2] != "record" || r.Batches[0].StorageClass != "ARCHIVE" {

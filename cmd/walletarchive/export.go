@@ -141,14 +141,14 @@ func (p *program) export(ctx context.Context, o exportOptions) (rep export.Repor
 	o.Options.Progress = func(rows int64) { task.Add(progress.Counts{Rows: rows}) }
 	work := func(l *ledger.Ledger) (err error) {
 		if o.DryRun {
-			rep, err = export.Run(ctx, src, store, book{l}, nil, o.Options)
+			rep, err = export.Run(ctx, src, store.Store, book{l}, nil, o.Options)
 			return err
 		}
 		lock, err := l.Lock(ctx, o.AppCode)
 		if err != nil {
 			return err
 		}
-		rep, err = export.Run(ctx, src, store, book{l}, lock, o.Options)
+		rep, err = export.Run(ctx, src, store.Store, book{l}, lock, o.Options)
 		release, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		if rerr := lock.Release(release); rerr != nil {
