@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/hyapp/walletarchive/manifest"
@@ -178,6 +179,19 @@ type Thawer interface {
 	// cold, is thawing already or is thawed already is a success.
 	Thaw(ctx context.Context, key, versionID string, days int, tier string) error
 }
+
+// Retainer is a Store that can lock objects that are there already.
+type Retainer interface {
+	// Retain locks an object in COMPLIANCE mode until the time until, rounded up
+	// to a second, or for longer than it is locked; no lock can be shortened. What
+	// is locked for that long already is a success.
+	Retain(ctx context.Context, key, versionID string, until time.Time) error
+}
+
+// Cold reports whether objects of a storage class have to be thawed to be read:
+// those of ARCHIVE and DEEP_ARCHIVE and their twins in several zones. An object
+// of INTELLIGENT_TIERING may be cold too, which only its Info says.
+func Cold(class string) bool { return strings.HasSuffix(class, "ARCHIVE") }
 
 // Reclassifier is a Store whose objects can be moved to another storage class.
 type Reclassifier interface {

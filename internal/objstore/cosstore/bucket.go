@@ -6,7 +6,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tencentyun/cos-go-sdk-v5"
+
 	"github.com/hyapp/walletarchive/internal/objstore"
+	"github.com/hyapp/walletarchive/manifest"
 )
 
 // Versioning is whether a bucket keeps versions.
@@ -148,4 +151,35 @@ func (s *Store) retention(ctx context.Context, key string) (time.Time, error) {
 		return nil
 	})
 	return until, err
+}
+
+// Retain locks an object. The SDK's call takes no version: on a bucket with
+// versions, one that is not the latest cannot be locked.
+func (s *Store) Retain(ctx context.Context, key, versionID string, until time.Time) error {
+	const op = "lock object"
+	if err := manifest.CheckKey(key); err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	info, err := s.Head(ctx, key, "")
+	switch {
+	case err != nil:
+		return err
+	case versionID != "" && info.VersionID != versionID:
+		return &Error{Op: op, Key: key, Err: fmt.Errorf("version %s is not the latest any more, %s is", versionID, info.VersionID)}
+	case !info.RetainUntil.Before(until):
+		return nil
+	}
+	return s.do(ctx, op, key, func() error {
+		_, err := s.client.Object.PutRetention(ctx, key, &cos.ObjectPutRetentionOptions{RetainUntilDate: lockTime(until), Mode: lockMode})
+		return err
+	})
+}
+
+// lockMode is the only one that COS has.
+const lockMode = "COMPLIANCE"
+
+// lockTime is a time as COS reads it, rounded up to a second: the lock is never
+// shorter than was asked.
+func lockTime(t time.Time) string {
+	return t.Add(time.Second - 1).UTC().Truncate(time.Second).Format("2006-01-02T15:04:05.000Z")
 }

@@ -53,8 +53,9 @@ type Config struct {
 	// two minutes, since what an upload has left in this machine's buffers may
 	// take a while on a slow line. There is no limit on a whole transfer but its context.
 	StallTimeout time.Duration
-	// ReadRetention makes Head ask for the object lock with a request of its
-	// own when the answer has no header for it. It needs cos:GetObjectRetention.
+	// ReadRetention makes Head and Get ask for the object lock with a request of
+	// its own when the answer has no header for it. It needs
+	// cos:GetObjectRetention.
 	ReadRetention bool
 	// Logger gets a record a retry; nil discards.
 	Logger *slog.Logger

@@ -196,6 +196,7 @@ var actions = map[string]string{
 	"get versioning":    "cos:GetBucketVersioning",
 	"get object lock":   "cos:GetBucketObjectLockConfiguration",
 	"get retention":     "cos:GetObjectRetention",
+	"lock object":       "cos:PutObjectRetention",
 	"head bucket":       "cos:HeadBucket",
 	"move object":       "cos:PutObject and cos:GetObject",
 	"look up object":    "cos:HeadObject",
@@ -229,7 +230,7 @@ func (s *Store) remedy(e *Error, header http.Header) string {
 	case "PathStyleDomainForbidden":
 		return "the endpoint has to be the bucket's own host: <bucket>-<appid>.cos.<region>.myqcloud.com"
 	case "InvalidObjectState":
-		return "ask for a thaw and come back when it is done"
+		return "it is in cold storage: ask for a readable copy with --thaw"
 	case "EntityTooLarge":
 		return tooLarge
 	}

@@ -203,6 +203,54 @@ func TestObjectLock(t *testing.T) {
 	}
 }
 
+func TestRetain(t *testing.T) {
+	for _, versioning := range []string{"", "Enabled"} {
+		t.Run("versioning "+versioning, func(t *testing.T) {
+			f, s := fake(t, cosfake.Options{ObjectLock: true, Versioning: versioning})
+			put := mustPut(t, s, "key", "x", objstore.PutOptions{})
+			until := f.Now().Add(48 * time.Hour).UTC().Truncate(time.Second)
+			for _, test := range []struct{ ask, want time.Time }{
+				{until, until},
+				{until.Add(time.Millisecond), until.Add(time.Second)}, // never shorter than asked
+				{until, until.Add(time.Second)},                       // never shortened
+			} {
+				if err := s.Retain(t.Context(), "key", put.VersionID, test.ask); err != nil {
+					t.Fatal(err)
+				}
+				if o, _ := f.Object("key"); !o.RetainUntil.Equal(test.want) {
+					t.Errorf("after %v the lock ends %v, want %v", test.ask, o.RetainUntil, test.want)
+				}
+			}
+			if err := s.Retain(t.Context(), "none", "", until); !errors.Is(err, objstore.ErrNotExist) {
+				t.Errorf("Retain of nothing = %v", err)
+			}
+			if err := s.Retain(t.Context(), "key", "another", until.Add(time.Hour)); err == nil || !strings.Contains(err.Error(), "not the latest") {
+				t.Errorf("Retain of another version = %v", err)
+			}
+		})
+	}
+	_, s := fake(t, cosfake.Options{})
+	mustPut(t, s, "key", "x", objstore.PutOptions{})
+	if err := s.Retain(t.Context(), "key", "", time.Now().Add(time.Hour)); err == nil {
+		t.Error("Retain on a bucket without object lock succeeded")
+	}
+}
+
+func TestThawTime(t *testing.T) {
+	for _, test := range []struct {
+		class, tier string
+		most        time.Duration
+	}{
+		{"ARCHIVE", "expedited", 5 * time.Minute}, {"MAZ_ARCHIVE", "standard", 5 * time.Hour}, {"DEEP_ARCHIVE", "bulk", 48 * time.Hour},
+		{"DEEP_ARCHIVE", "expedited", 0}, {"", "standard", 0}, {"STANDARD_IA", "bulk", 0}, {"ARCHIVE", "soon", 0},
+	} {
+		least, most, ok := ThawTime(test.class, test.tier)
+		if most != test.most || ok != (test.most > 0) || least > most {
+			t.Errorf("ThawTime(%q, %q) = %v, %v, %v", test.class, test.tier, least, most, ok)
+		}
+	}
+}
+
 // An answer without the lock's headers is asked for the lock when wanted.
 func TestReadRetention(t *testing.T) {
 	srv, s := newServerWith(t, func(c *Config) { c.ReadRetention = true })
@@ -219,13 +267,25 @@ func TestReadRetention(t *testing.T) {
 		}
 		return true
 	})
-	info, err := s.Head(t.Context(), "key", "")
-	if err != nil || info.RetainUntil.Unix() != 1893542400 {
-		t.Errorf("Head = %+v, %v", info, err)
-	}
-	locked = false
-	if info, err = s.Head(t.Context(), "key", ""); err != nil || !info.RetainUntil.IsZero() {
-		t.Errorf("Head = %+v, %v, want no lock", info, err)
+	for name, ask := range map[string]func() (objstore.Info, error){
+		"Head": func() (objstore.Info, error) { return s.Head(t.Context(), "key", "") },
+		"Get": func() (objstore.Info, error) {
+			body, info, err := s.Get(t.Context(), "key", "")
+			if err == nil {
+				err = body.Close()
+			}
+			return info, err
+		},
+	} {
+		locked = true
+		info, err := ask()
+		if err != nil || info.RetainUntil.Unix() != 1893542400 {
+			t.Errorf("%s = %+v, %v", name, info, err)
+		}
+		locked = false
+		if info, err = ask(); err != nil || !info.RetainUntil.IsZero() {
+			t.Errorf("%s = %+v, %v, want no lock", name, info, err)
+		}
 	}
 }
 

@@ -28,6 +28,12 @@ func (s *Store) Get(ctx context.Context, key, versionID string) (io.ReadCloser, 
 	if err != nil {
 		return nil, objstore.Info{}, err
 	}
+	if s.cfg.ReadRetention && b.info.RetainUntil.IsZero() {
+		if b.info.RetainUntil, err = s.retention(ctx, key); err != nil {
+			_ = b.Close() // nothing of it was read
+			return nil, objstore.Info{}, err
+		}
+	}
 	return b, b.info, nil
 }
 

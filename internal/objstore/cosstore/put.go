@@ -295,7 +295,23 @@ func (u *upload) compare(ctx context.Context, info objstore.Info) (differs strin
 	return "", nil
 }
 
-var storageClass = regexp.MustCompile(`^[A-Z_]+$`)
+// storageClass is a class that COS has, in one zone or (MAZ_) in several
+// (Tencent's document 436/7745).
+var storageClass = regexp.MustCompile(`^(MAZ_)?(STANDARD|STANDARD_IA|INTELLIGENT_TIERING|ARCHIVE|DEEP_ARCHIVE)$`)
+
+// Limits of tags (Tencent's document 436/35665).
+const (
+	maxTags          = 10
+	maxTagKeyBytes   = 127
+	maxTagValueBytes = 255
+)
+
+// CheckPut refuses options that no bucket takes. Nothing is contacted. The error
+// wraps objstore.ErrConfig.
+func CheckPut(opts objstore.PutOptions) error {
+	_, err := putHeader(opts)
+	return err
+}
 
 // putHeader turns options into what the SDK sends. XOptionHeader is not nil.
 func putHeader(opts objstore.PutOptions) (*cos.ObjectPutHeaderOptions, error) {
@@ -303,13 +319,14 @@ func putHeader(opts objstore.PutOptions) (*cos.ObjectPutHeaderOptions, error) {
 	h := &cos.ObjectPutHeaderOptions{ContentType: opts.ContentType, XOptionHeader: &x}
 	if opts.StorageClass != "" {
 		if !storageClass.MatchString(opts.StorageClass) {
-			return nil, fmt.Errorf("storage class %q is not spelled as COS does: %w", opts.StorageClass, objstore.ErrConfig)
+			return nil, fmt.Errorf("storage class %q is none of STANDARD, STANDARD_IA, INTELLIGENT_TIERING, ARCHIVE and DEEP_ARCHIVE, with or without MAZ_: %w",
+				opts.StorageClass, objstore.ErrConfig)
 		}
 		h.XCosStorageClass = opts.StorageClass
 	}
 	if !opts.RetainUntil.IsZero() {
-		x.Set(headerLockMode, "COMPLIANCE")
-		x.Set(headerLockUntil, opts.RetainUntil.UTC().Format("2006-01-02T15:04:05.000Z"))
+		x.Set(headerLockMode, lockMode)
+		x.Set(headerLockUntil, lockTime(opts.RetainUntil))
 	}
 	switch id, kms := strings.CutPrefix(opts.SSE, "kms:"); {
 	case opts.SSE == "":
@@ -321,12 +338,15 @@ func putHeader(opts objstore.PutOptions) (*cos.ObjectPutHeaderOptions, error) {
 	default:
 		return nil, fmt.Errorf(`server-side encryption %q is neither "cos" nor "kms:" and a key id: %w`, opts.SSE, objstore.ErrConfig)
 	}
-	if len(opts.Tags) > 10 {
-		return nil, fmt.Errorf("%d tags, COS takes 10: %w", len(opts.Tags), objstore.ErrConfig)
+	if len(opts.Tags) > maxTags {
+		return nil, fmt.Errorf("%d tags, COS takes %d: %w", len(opts.Tags), maxTags, objstore.ErrConfig)
 	}
 	if len(opts.Tags) > 0 {
 		var pairs []string
 		for k, v := range opts.Tags {
+			if k == "" || len(k) > maxTagKeyBytes || len(v) > maxTagValueBytes {
+				return nil, fmt.Errorf("tag %q: a key has 1 to %d bytes, a value at most %d: %w", k, maxTagKeyBytes, maxTagValueBytes, objstore.ErrConfig)
+			}
 			pairs = append(pairs, escapeTag(k)+"="+escapeTag(v))
 		}
 		slices.Sort(pairs)

@@ -99,12 +99,16 @@ func TestPutSendsTheHeaders(t *testing.T) {
 func TestPutRefusesBeforeItSends(t *testing.T) {
 	srv, s := newServer(t)
 	for name, opts := range map[string]objstore.PutOptions{
-		"class": {StorageClass: "archive"}, "sse": {SSE: "aes"}, "kms": {SSE: "kms:"},
+		"class": {StorageClass: "archive"}, "no such class": {StorageClass: "ARCHVE"}, "sse": {SSE: "aes"}, "kms": {SSE: "kms:"},
+		"empty tag": {Tags: map[string]string{"": "v"}}, "long tag": {Tags: map[string]string{"k": strings.Repeat("v", 256)}},
 		"tags": {Tags: map[string]string{"1": "", "2": "", "3": "", "4": "", "5": "", "6": "", "7": "", "8": "", "9": "", "10": "", "11": ""}},
 	} {
 		_, _, err := s.Put(t.Context(), "key", strings.NewReader(""), 0, manifest.SumHash(nil), opts)
 		if !errors.Is(err, objstore.ErrConfig) || !strings.Contains(err.Error(), "put object key") {
 			t.Errorf("%s: Put = %v, want ErrConfig", name, err)
+		}
+		if err := CheckPut(opts); !errors.Is(err, objstore.ErrConfig) {
+			t.Errorf("%s: CheckPut = %v, want ErrConfig", name, err)
 		}
 	}
 	_, _, err := s.Put(t.Context(), "key", zeros{}, MaxObjectBytes+1, manifest.Hash{}, objstore.PutOptions{})

@@ -17,8 +17,8 @@ import (
 	"github.com/hyapp/walletarchive/manifest"
 )
 
-// Store is a bucket. It implements objstore.Store, objstore.Thawer and
-// objstore.Reclassifier.
+// Store is a bucket. It implements objstore.Store, objstore.Thawer,
+// objstore.Retainer and objstore.Reclassifier.
 type Store struct {
 	cfg    Config
 	client *cos.Client
@@ -41,6 +41,7 @@ type Store struct {
 var (
 	_ objstore.Store        = (*Store)(nil)
 	_ objstore.Thawer       = (*Store)(nil)
+	_ objstore.Retainer     = (*Store)(nil)
 	_ objstore.Reclassifier = (*Store)(nil)
 )
 

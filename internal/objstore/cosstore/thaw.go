@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/tencentyun/cos-go-sdk-v5"
@@ -20,18 +21,24 @@ const thawPause = 11 * time.Millisecond
 // thawTiers are COS's names. DEEP_ARCHIVE knows no Expedited.
 var thawTiers = map[string]string{"expedited": "Expedited", "standard": "Standard", "bulk": "Bulk"}
 
-// ThawTime says how long a thaw takes in words (Tencent's document 436/30933);
-// "" when the class has no such tier or is not cold.
-func ThawTime(class, tier string) string {
-	return thawTimes[class+" "+tier]
+// ThawTime returns how long COS takes to make a readable copy, by storage class
+// and tier (Tencent's document 436/30933); ok is false when the class has no
+// such tier or is not cold.
+func ThawTime(class, tier string) (least, most time.Duration, ok bool) {
+	r, ok := thawTimes[strings.TrimPrefix(class, "MAZ_")][tier]
+	return r[0], r[1], ok
 }
 
-var thawTimes = map[string]string{
-	"ARCHIVE expedited":     "1 to 5 minutes",
-	"ARCHIVE standard":      "3 to 5 hours",
-	"ARCHIVE bulk":          "5 to 12 hours",
-	"DEEP_ARCHIVE standard": "12 to 24 hours",
-	"DEEP_ARCHIVE bulk":     "24 to 48 hours",
+var thawTimes = map[string]map[string][2]time.Duration{
+	"ARCHIVE": {
+		"expedited": {time.Minute, 5 * time.Minute},
+		"standard":  {3 * time.Hour, 5 * time.Hour},
+		"bulk":      {5 * time.Hour, 12 * time.Hour},
+	},
+	"DEEP_ARCHIVE": {
+		"standard": {12 * time.Hour, 24 * time.Hour},
+		"bulk":     {24 * time.Hour, 48 * time.Hour},
+	},
 }
 
 // Thaw asks COS for a readable copy. Requests of all goroutines together stay

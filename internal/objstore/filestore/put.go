@@ -22,7 +22,7 @@ import (
 // opts.ContentType is dropped, and "STANDARD" is the only storage class; see
 // the package comment.
 func (s *Store) Put(ctx context.Context, key string, body io.ReaderAt, size int64, sum manifest.Hash, opts objstore.PutOptions) (objstore.Info, bool, error) {
-	if err := errors.Join(check(key, ""), checkOptions(opts)); err != nil {
+	if err := errors.Join(check(key, ""), CheckPut(opts)); err != nil {
 		return objstore.Info{}, false, fmt.Errorf("put object: %w", err)
 	}
 	info, existed, err := s.put(ctx, key, body, size, sum)
@@ -32,7 +32,9 @@ func (s *Store) Put(ctx context.Context, key string, body io.ReaderAt, size int6
 	return info, existed, nil
 }
 
-func checkOptions(opts objstore.PutOptions) error {
+// CheckPut refuses options that a directory cannot honour. The error wraps
+// objstore.ErrConfig.
+func CheckPut(opts objstore.PutOptions) error {
 	switch {
 	case !opts.RetainUntil.IsZero():
 		return fmt.Errorf("a directory has no object lock: %w", objstore.ErrConfig)

@@ -89,6 +89,21 @@ func Check(rawURL string) error {
 	return nil
 }
 
+// CheckPut refuses options with which no object can be put to the store that
+// rawURL names. Nothing is contacted: whether a bucket has object lock, or an
+// account the key of an encryption, only the bucket knows. The error wraps
+// objstore.ErrConfig.
+func CheckPut(rawURL string, opts objstore.PutOptions) error {
+	u, err := parse(rawURL)
+	if err != nil {
+		return fmt.Errorf("store URL: %w", err)
+	}
+	if u.Scheme == "file" {
+		return filestore.CheckPut(opts)
+	}
+	return cosstore.CheckPut(opts)
+}
+
 func bad(format string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), objstore.ErrConfig)
 }

@@ -68,6 +68,31 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
+func TestCheckPut(t *testing.T) {
+	const bucket, dir = "cos://archive-1250000000?region=ap-guangzhou", "file:///dir"
+	for _, test := range []struct {
+		url  string
+		opts objstore.PutOptions
+		want string // "" for none
+	}{
+		{bucket, objstore.PutOptions{StorageClass: "MAZ_STANDARD", SSE: "kms:key", Tags: map[string]string{"a": "b"}, RetainUntil: time.Unix(1, 0)}, ""},
+		{bucket, objstore.PutOptions{StorageClass: "GLACIER"}, "storage class"},
+		{bucket, objstore.PutOptions{SSE: "kms:"}, "encryption"},
+		{dir, objstore.PutOptions{ContentType: "text/plain", StorageClass: "STANDARD"}, ""},
+		{dir, objstore.PutOptions{RetainUntil: time.Unix(1, 0)}, "no object lock"},
+		{dir, objstore.PutOptions{Tags: map[string]string{"a": "b"}}, "no tags"},
+		{"s3://x", objstore.PutOptions{}, "neither file"},
+	} {
+		err := CheckPut(test.url, test.opts)
+		if test.want == "" && err == nil {
+			continue
+		}
+		if test.want == "" || !errors.Is(err, objstore.ErrConfig) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("CheckPut(%s, %+v) = %v, want %q", test.url, test.opts, err, test.want)
+		}
+	}
+}
+
 func TestOpenFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "with space", "new")
 	raw := "file://" + strings.ReplaceAll(dir, " ", "%20")
