@@ -60,31 +60,6 @@ func (c *committer) commit(ctx context.Context, p *packed) (*Batch, error) {
 	return b, c.freeze(ctx, loc, b)
 }
 
-// cold reports whether objects of a storage class must be thawed to be read.
-func cold(class string) bool { return class == "ARCHIVE" || class == "DEEP_ARCHIVE" }
-
-// freeze moves the data object to a cold storage class. That comes last: a cold
-// object cannot be read back, and after a stop before the receipt the next run
-// has to read it.
-func (c *committer) freeze(ctx context.Context, loc manifest.Location, b *Batch) error {
-	class := c.opts.Put.DataStorageClass
-	if !cold(class) {
-		return nil
-	}
-	store, ok := c.store.(objstore.Reclassifier)
-	if !ok {
-		return fmt.Errorf("the store has no storage class %s: %w", class, ErrOptions)
-	}
-	opts := c.putOptions("application/gzip")
-	opts.StorageClass = class
-	info, err := store.Reclassify(ctx, loc.DataKey(), b.Versions.Data, opts)
-	if err != nil {
-		return fmt.Errorf("batch %s is recorded, but its data object was not moved to %s: %w", b.BatchID, class, err)
-	}
-	b.Versions.Data, b.StorageClass = info.VersionID, class
-	return nil
-}
-
 func (c *committer) manifest(f manifest.Figures, fidelity *manifest.PayloadFidelity) (manifest.Manifest, error) {
 	m, err := manifest.New(c.opts.Prefix, c.opts.AppCode, f, c.opts.Now())
 	if err != nil {
@@ -106,7 +81,7 @@ func (c *committer) putOptions(contentType string) objstore.PutOptions {
 // the same rows, it is adopted and m takes its figures.
 func (c *committer) putData(ctx context.Context, p *packed, m *manifest.Manifest, b *Batch) error {
 	opts := c.putOptions("application/gzip")
-	if cold(c.opts.Put.DataStorageClass) {
+	if objstore.Cold(c.opts.Put.DataStorageClass) {
 		// freeze moves it, which an object lock could forbid, and locks it then.
 		opts.RetainUntil = time.Time{}
 	} else {
@@ -202,6 +177,9 @@ func (c *committer) record(ctx context.Context, loc manifest.Location, b *Batch)
 	m := v.Manifest()
 	if m.NDJSONSHA256 != b.NDJSONSHA256 || m.RowCount != b.Rows {
 		return fmt.Errorf("batch %s came back with other rows than were read: %w", b.BatchID, ErrNotWhole)
+	}
+	if err := c.retain(ctx, loc, report.Objects); err != nil {
+		return fmt.Errorf("batch %s: %w", b.BatchID, err)
 	}
 	receipt, err := manifest.NewReceipt(&m, v.ManifestBytes(), v.SuccessBytes(), c.opts.Now().UnixMilli())
 	if err != nil {

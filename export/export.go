@@ -45,6 +45,9 @@ var (
 	// ErrNotWhole is returned when the batch that was read back breaks a rule;
 	// Report.Verify of the last batch has the faults. No receipt was written.
 	ErrNotWhole = errors.New("the batch that was read back is not whole")
+	// ErrNotLocked is returned when the store does not lock an object although it
+	// was asked to and did not refuse.
+	ErrNotLocked = errors.New("the object is not locked")
 )
 
 // Row is one row of the source with what the source server found about its
@@ -82,9 +85,9 @@ type Store interface {
 
 // Ledger keeps receipts; see internal/ledger for the rules.
 type Ledger interface {
-	// LatestCursor returns the last cursor of the latest VERIFIED receipt, and
-	// false when there is none.
-	LatestCursor(ctx context.Context, app string) (manifest.Cursor, bool, error)
+	// Latest returns the VERIFIED receipt that the next batch follows, and false
+	// when there is none.
+	Latest(ctx context.Context, app string) (manifest.Receipt, bool, error)
 	// HasReceipt reports whether the batch has a VERIFIED receipt.
 	HasReceipt(ctx context.Context, app string, id manifest.BatchID) (bool, error)
 	// Record writes a receipt with its members in one transaction. existed is
@@ -125,14 +128,19 @@ type Options struct {
 
 // PutOptions are what the objects of a batch are written with.
 type PutOptions struct {
-	// RetainUntil locks all three objects; zero locks none.
+	// RetainUntil locks all three objects until then; zero locks none. An object
+	// that an earlier run wrote is locked for longer where its lock ends before.
+	// No receipt is recorded for a batch that the store does not lock. The store
+	// must be an objstore.Retainer.
 	RetainUntil time.Time
 	SSE         string // as in objstore.PutOptions
 	Tags        map[string]string
 	// DataStorageClass is of the data object only; manifest and marker are
 	// always STANDARD, so that a verification needs no thawing. "" is STANDARD.
-	// A cold class, ARCHIVE or DEEP_ARCHIVE, is set once the receipt is
-	// recorded; the store must be an objstore.Reclassifier.
+	// A cold class (objstore.Cold) is set, with the lock, once the receipt is
+	// recorded; the store must be an objstore.Reclassifier. A run that finds the
+	// data of the latest receipt still in STANDARD moves that too: so an earlier
+	// run leaves it that stopped in between.
 	DataStorageClass string
 }
 
@@ -163,6 +171,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Progress == nil {
 		o.Progress = func(int64) {}
 	}
+	if r := o.Put.RetainUntil; !r.IsZero() && !r.After(o.Now()) {
+		return o, fmt.Errorf("%w: the lock would end at %s, which is past", ErrOptions, r.UTC().Format(time.RFC3339))
+	}
 	if youngest := o.Now().Add(-max(o.MinAge, 0)); o.MinAge > 0 && o.CutoffMS > youngest.UnixMilli() {
 		return o, fmt.Errorf("cutoff %s, at least %s old is wanted: %w",
 			time.UnixMilli(o.CutoffMS).UTC().Format(time.RFC3339), o.MinAge, ErrCutoff)
@@ -188,8 +199,11 @@ type Report struct {
 	Batches  []Batch `json:"batches"`
 	Rows     int64   `json:"rows"` // of all batches that have a receipt, or would get one
 	// More is true when MaxBatches ended the run before the cutoff did.
-	More     bool          `json:"more"`
-	Duration time.Duration `json:"-"`
+	More bool `json:"more"`
+	// MovedBatchID is the batch of an earlier run whose data object this one has
+	// moved to its cold class; "" when there was none to move.
+	MovedBatchID manifest.BatchID `json:"moved_batch_id,omitempty"`
+	Duration     time.Duration    `json:"-"`
 }
 
 // Batch says what became of one batch.
@@ -222,7 +236,7 @@ type Batch struct {
 // are recorded strictly in order. lock is nil in a dry run only.
 //
 // The error is [ErrCutoff] or [ErrOptions] before anything is contacted, then
-// [ErrConflict], [ErrNotWhole], [manifest.ExactnessError], ctx.Err(), or what
+// [ErrConflict], [ErrNotWhole], [ErrNotLocked], [manifest.ExactnessError], ctx.Err(), or what
 // the source, the store, the ledger or the lock returned. The Report lists what
 // was recorded before it.
 func Run(ctx context.Context, src Source, store Store, led Ledger, lock Lock, opts Options) (report Report, err error) {
@@ -231,19 +245,28 @@ func Run(ctx context.Context, src Source, store Store, led Ledger, lock Lock, op
 	if err != nil {
 		return report, err
 	}
-	if _, ok := store.(objstore.Reclassifier); !ok && cold(opts.Put.DataStorageClass) && !opts.DryRun {
-		return report, fmt.Errorf("%w: the store has no storage class %s", ErrOptions, opts.Put.DataStorageClass)
+	if err := able(store, opts.Put); err != nil && !opts.DryRun {
+		return report, err
 	}
 	started := opts.Now()
 	defer func() { report.Duration = opts.Now().Sub(started) }()
-	after, _, err := led.LatestCursor(ctx, opts.AppCode)
+	last, some, err := led.Latest(ctx, opts.AppCode)
 	if err != nil {
-		return report, fmt.Errorf("read the latest cursor of %s: %w", opts.AppCode, err)
+		return report, fmt.Errorf("read the latest receipt of %s: %w", opts.AppCode, err)
+	}
+	var after manifest.Cursor
+	if some {
+		after = last.LastCursor()
 	}
 	opts.Logger.InfoContext(ctx, "export starts", "app_code", opts.AppCode, "cutoff_ms", opts.CutoffMS,
 		"after_updated_at_ms", after.UpdatedAtMS, "after_event_id", after.EventID)
 	b := &builder{src: src, store: store, led: led, opts: opts}
 	c := &committer{store: store, led: led, lock: lock, about: src.About(), opts: opts}
+	if some && !opts.DryRun {
+		if report.MovedBatchID, err = c.freezeLast(ctx, &last); err != nil {
+			return report, err
+		}
+	}
 	built := make(chan *packed)
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {

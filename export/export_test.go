@@ -112,7 +112,8 @@ func (b *bucket) info(key string) (objstore.Info, error) {
 		return objstore.Info{}, fmt.Errorf("%s: %w", key, objstore.ErrNotExist)
 	}
 	crc := manifest.SumCRC64(o)
-	return objstore.Info{Key: key, Size: int64(len(o)), CRC64: &crc}, nil
+	kept := b.opts[key]
+	return objstore.Info{Key: key, Size: int64(len(o)), CRC64: &crc, StorageClass: kept.StorageClass, RetainUntil: kept.RetainUntil}, nil
 }
 
 func (b *bucket) Head(_ context.Context, key, _ string) (info objstore.Info, err error) {
@@ -155,8 +156,9 @@ func (b *bucket) Put(_ context.Context, key string, body io.ReaderAt, size int64
 			if existed = bytes.Equal(old, o); !existed {
 				return fmt.Errorf("%s: %w", key, objstore.ErrExist)
 			}
+		} else {
+			b.objects[key], b.opts[key] = o, opts
 		}
-		b.objects[key], b.opts[key] = o, opts
 		info, err = b.info(key)
 		return err
 	})
@@ -198,14 +200,14 @@ type book struct {
 
 func newBook(c *calls) *book { return &book{calls: c, members: map[string]manifest.BatchID{}} }
 
-func (l *book) LatestCursor(context.Context, string) (c manifest.Cursor, ok bool, err error) {
-	err = l.do("latest cursor", func() error {
+func (l *book) Latest(context.Context, string) (r manifest.Receipt, ok bool, err error) {
+	err = l.do("latest", func() error {
 		if n := len(l.receipts); n > 0 {
-			c, ok = l.receipts[n-1].LastCursor(), true
+			r, ok = l.receipts[n-1], true
 		}
 		return nil
 	})
-	return c, ok, err
+	return r, ok, err
 }
 
 func (l *book) HasReceipt(_ context.Context, _ string, id manifest.BatchID) (has bool, err error) {
@@ -617,68 +619,5 @@ func TestRunDryWritesNothingAndNamesTheSameBatches(t *testing.T) {
 	}
 	if diff := cmp.Diff(ids(real), ids(dry)); diff != "" || len(dry.Batches) != 3 {
 		t.Errorf("batches of the dry run (-real +dry):\n%s", diff)
-	}
-}
-
-func TestRunPassesPutOptions(t *testing.T) {
-	b, l := newBucket(&calls{}), newBook(&calls{})
-	opts := options()
-	opts.Put = PutOptions{RetainUntil: now.Add(time.Hour), SSE: "cos", Tags: map[string]string{"k": "v"}, DataStorageClass: "STANDARD_IA"}
-	if _, err := Run(t.Context(), newTable(10), b, l, l, opts); err != nil {
-		t.Fatal(err)
-	}
-	for key, o := range b.opts {
-		class := ""
-		if strings.HasSuffix(key, manifest.DataName) {
-			class = "STANDARD_IA"
-		}
-		if !o.RetainUntil.Equal(opts.Put.RetainUntil) || o.SSE != "cos" || o.Tags["k"] != "v" || o.StorageClass != class {
-			t.Errorf("%s was put with %+v", key, o)
-		}
-	}
-}
-
-// freezer is a bucket with storage classes.
-type freezer struct {
-	*bucket
-	moved map[string]objstore.PutOptions
-}
-
-func (f freezer) Reclassify(_ context.Context, key, _ string, opts objstore.PutOptions) (info objstore.Info, err error) {
-	err = f.do("reclassify", func() (err error) {
-		f.moved[key] = opts
-		info, err = f.info(key)
-		return err
-	})
-	return info, err
-}
-
-func TestRunFreezesTheDataAfterTheReceipt(t *testing.T) {
-	opts := options()
-	opts.Put = PutOptions{DataStorageClass: "ARCHIVE", SSE: "cos", RetainUntil: now.Add(time.Hour)}
-	b, l := newBucket(&calls{}), newBook(&calls{})
-	if _, err := Run(t.Context(), newTable(10), b, l, l, opts); !errors.Is(err, ErrOptions) || len(b.objects) != 0 {
-		t.Errorf("Run on a store without classes = %v with %d objects, want ErrOptions", err, len(b.objects))
-	}
-	c := &calls{}
-	f, l := freezer{newBucket(c), map[string]objstore.PutOptions{}}, newBook(c)
-	r, err := Run(t.Context(), newTable(10), f, l, l, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := r.Batches[0].DataObjectKey
-	if got := f.moved[key]; len(f.moved) != 1 || got.StorageClass != "ARCHIVE" || got.SSE != "cos" || got.RetainUntil.IsZero() || f.opts[key].StorageClass != "" || !f.opts[key].RetainUntil.IsZero() {
-		t.Errorf("moved %+v, data was put with class %q", f.moved, f.opts[key].StorageClass)
-	}
-	if n := len(c.log); c.log[n-1] != "reclassify" || c.log[n-2] != "record" || r.Batches[0].StorageClass != "ARCHIVE" {
-		t.Errorf("calls end with %v", c.log[n-2:])
-	}
-	// The receipt stands when the move fails, and the run says so.
-	c = &calls{}
-	f, l = freezer{newBucket(c), map[string]objstore.PutOptions{}}, newBook(c)
-	c.fail = 11
-	r, err = Run(t.Context(), newTable(10), f, l, l, opts)
-	if !errors.Is(err, errInjected) || !strings.Contains(err.Error(), "is recorded, but") || len(l.receipts) != 1 || !r.Batches[0].Recorded {
-		t.Errorf("Run = %v with %d receipts; calls %v", err, len(l.receipts), c.log)
 	}
 }
