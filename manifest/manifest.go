@@ -112,10 +112,8 @@ func New(prefix, app string, f Figures, created time.Time) (Manifest, error) {
 	}
 	id := Fingerprint(SchemaVersion, app, f.All.RowCount, f.FirstCursor, f.LastCursor, f.NDJSONSHA256)
 	key := NewLocation(prefix, app, f.FirstCursor, id).DataKey()
-	if loc, err := ParseLocation(key); err != nil {
+	if _, err := ParseLocation(key); err != nil {
 		return Manifest{}, fmt.Errorf("manifest of app_code %q: %w", clip(app), err)
-	} else if loc.Prefix != prefix {
-		return Manifest{}, fmt.Errorf("manifest of app_code %q: prefix %q: %w", clip(app), clip(prefix), ErrBadKey)
 	}
 	root := f.RowsRoot
 	return Manifest{
