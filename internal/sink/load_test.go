@@ -1,0 +1,239 @@
+package sink
+
+import (
+	"context"
+	"database/sql"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hyapp/walletarchive/internal/mysqltest"
+	"github.com/hyapp/walletarchive/internal/outbox"
+	"github.com/hyapp/walletarchive/manifest"
+)
+
+func must(t *testing.T, db *sql.DB, statement string) {
+	t.Helper()
+	if _, err := db.ExecContext(t.Context(), statement); err != nil {
+		t.Fatalf("%.200s: %v", statement, err)
+	}
+}
+
+// hashes returns the row hash of every row, by event_id.
+func hashes(t *testing.T, db *sql.DB) map[string]string {
+	t.Helper()
+	table, err := outbox.Describe(t.Context(), db, outbox.DefaultTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for r, err := range outbox.ReadAll(t.Context(), db, &table, "", outbox.AnyOrder) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[r.EventID] = r.RowHash().String()
+	}
+	return all
+}
+
+// stored returns records as db holds them after plain INSERTs, since MySQL
+// spells JSON in its own way: what an archive of it would have.
+func stored(t *testing.T, db *sql.DB, records []manifest.Record) []manifest.Record {
+	t.Helper()
+	table, err := outbox.Describe(t.Context(), db, outbox.DefaultTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	w, err := outbox.NewWriter(t.Context(), conn, &table, outbox.WriterOptions{Method: outbox.Insert})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range records {
+		if err := w.Add(t.Context(), &records[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var all []manifest.Record
+	for r, err := range outbox.ReadAll(t.Context(), conn, &table, "", outbox.CursorOrder) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, *r.Clone())
+	}
+	return all
+}
+
+// client runs the stock client of the server on a file and returns what it said
+// and whether it ended well. MySQL's own comes with its image.
+func client(t *testing.T, s mysqltest.Server, dsn, file string, more ...string) (string, bool) {
+	t.Helper()
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--no-defaults", "--user=" + cfg.User, "--password=" + cfg.Passwd}
+	program := "mariadb"
+	switch host, port, _ := strings.Cut(cfg.Addr, ":"); {
+	case cfg.Net == "unix":
+		args = append(args, "--socket="+cfg.Addr)
+	default:
+		args = append(args, "--protocol=tcp", "--host="+host, "--port="+port)
+	}
+	args = append(append(args, more...), cfg.DBName)
+	if s.Name == mysqltest.MySQL {
+		image := os.Getenv(mysqltest.EnvMySQLImage)
+		if image == "" {
+			image = mysqltest.DefaultMySQLImage
+		}
+		args = append([]string{"run", "--rm", "--interactive", "--network=host", "--entrypoint=mysql", image}, args...)
+		program = "docker"
+	}
+	if _, err := exec.LookPath(program); err != nil {
+		t.Skipf("no stock client: %v", err)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Stdin = f
+	out, err := cmd.CombinedOutput()
+	return string(out), err == nil
+}
+
+// TestSQLLoadsWithTheStockClient loads a file and compares every row hash; then
+// it shows that a table that would change a value, or holds a row, gets nothing.
+func TestSQLLoadsWithTheStockClient(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
+		db, dsn := s.NewDB(t)
+		must(t, db, outbox.Schema(outbox.DefaultTable, ""))
+		records := stored(t, db, awkward())
+		want := hashes(t, db)
+		for i := range records {
+			if want[records[i].EventID] != records[i].RowHash().String() {
+				t.Fatalf("row %q is not what the server has", records[i].EventID)
+			}
+		}
+		file := filepath.Join(t.TempDir(), "rows.sql")
+		text, _ := write(t, SQL, Options{StatementBytes: 5000, Origin: "a test"}, records)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		must(t, db, "DELETE FROM wallet_outbox")
+		// A client that begins with another charset and a lax sql_mode.
+		if out, ok := client(t, s, dsn, file, "--default-character-set=latin1", "--init-command=SET sql_mode=''"); !ok {
+			t.Fatalf("the client failed:\n%s", out)
+		}
+		if diff := cmp.Diff(want, hashes(t, db)); diff != "" {
+			t.Errorf("row hashes (-archived +loaded)\n%s", diff)
+		}
+		// Once more: every row is there already.
+		if out, ok := client(t, s, dsn, file); ok || !strings.Contains(out, "1062") {
+			t.Errorf("loading twice: %v\n%s", ok, out)
+		}
+		for _, change := range []string{
+			"ALTER TABLE wallet_outbox MODIFY last_error VARCHAR(10)",
+			"CREATE TRIGGER lost BEFORE INSERT ON wallet_outbox FOR EACH ROW SET NEW.event_id = IF(NEW.event_id = 'text_3', NULL, NEW.event_id)",
+		} {
+			must(t, db, "DELETE FROM wallet_outbox")
+			must(t, db, change)
+			// --force is the client that goes on after an error.
+			for _, force := range []string{"--force", "--skip-force"} {
+				if out, ok := client(t, s, dsn, file, force); len(hashes(t, db)) != 0 || ok && force != "--force" {
+					t.Errorf("%s: rows were kept:\n%s", change, out)
+				}
+			}
+		}
+	})
+}
+
+// TestSQLCheckFires shows that the check at the end is one that can fail, by a
+// file that lacks a row.
+func TestSQLCheckFires(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
+		db, dsn := s.NewDB(t)
+		must(t, db, outbox.Schema(outbox.DefaultTable, ""))
+		text, _ := write(t, SQL, Options{}, awkward()[:3])
+		for name, broken := range map[string]string{
+			"a row less": strings.Replace(text, "= 3 AND", "= 4 AND", 1),
+			"a warning":  strings.Replace(text, "START TRANSACTION;", "START TRANSACTION; SET @walletarchive_warnings = 1;", 1),
+		} {
+			if broken == text {
+				t.Fatal("nothing was changed")
+			}
+			must(t, db, "DELETE FROM wallet_outbox")
+			file := filepath.Join(t.TempDir(), "rows.sql")
+			if err := os.WriteFile(file, []byte(broken), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if out, ok := client(t, s, dsn, file); ok || !strings.Contains(out, "1242") || len(hashes(t, db)) != 0 {
+				t.Errorf("%s: ended well %v, %d rows\n%s", name, ok, len(hashes(t, db)), out)
+			}
+		}
+	})
+}
+
+// TestSQLCountsWarnings shows that @@warning_count is that of the INSERT before.
+func TestSQLCountsWarnings(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
+		db, dsn := s.NewDB(t)
+		must(t, db, outbox.Schema(outbox.DefaultTable, ""))
+		records := awkward()[:3]
+		text, _ := write(t, SQL, Options{}, append(records, records[0]))
+		// IGNORE makes a warning of the duplicate; as many rows as it wrote are asked for.
+		text = strings.Replace(strings.Replace(text, "INSERT INTO", "INSERT IGNORE INTO", 1), "= 4 AND", "= 3 AND", 1)
+		file := filepath.Join(t.TempDir(), "rows.sql")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, ok := client(t, s, dsn, file); ok || !strings.Contains(out, "1242") || len(hashes(t, db)) != 0 {
+			t.Errorf("ended well %v, %d rows\n%s", ok, len(hashes(t, db)), out)
+		}
+	})
+}
+
+// TestCSVLoads reads a file with the statement of docs/CLI.md.
+func TestCSVLoads(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
+		db, _ := s.NewDB(t)
+		must(t, db, outbox.Schema(outbox.DefaultTable, ""))
+		records := stored(t, db, awkward())
+		want := hashes(t, db)
+		must(t, db, "DELETE FROM wallet_outbox")
+		text, _ := write(t, CSV, Options{}, records)
+		file := filepath.Join(t.TempDir(), "rows.csv")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		mysql.RegisterLocalFile(file)
+		defer mysql.DeregisterLocalFile(file)
+		conn, err := db.Conn(context.WithoutCancel(t.Context()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := conn.ExecContext(t.Context(), "LOAD DATA LOCAL INFILE '"+file+"' INTO TABLE wallet_outbox CHARACTER SET utf8mb4 "+
+			`FIELDS TERMINATED BY ',' OPTIONALLY ENCLOSED BY '"' ESCAPED BY '' LINES TERMINATED BY '\n' IGNORE 1 LINES `+
+			"("+strings.Join(slices.Clone(manifest.Columns[:]), ", ")+")"); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, hashes(t, db)); diff != "" {
+			t.Errorf("row hashes (-archived +loaded)\n%s", diff)
+		}
+	})
+}
