@@ -1,12 +1,10 @@
 package drill
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -15,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hyapp/walletarchive/internal/batchtest"
 	"github.com/hyapp/walletarchive/internal/mysqldb"
 	"github.com/hyapp/walletarchive/internal/mysqltest"
-	"github.com/hyapp/walletarchive/internal/objstore"
 	"github.com/hyapp/walletarchive/internal/outbox"
 	"github.com/hyapp/walletarchive/internal/sample"
 	"github.com/hyapp/walletarchive/manifest"
@@ -28,26 +26,9 @@ func TestMain(m *testing.M) { os.Exit(mysqltest.Main(m)) }
 
 const app = "wallet"
 
-// memory is a verify.Source of objects by key.
-type memory map[string][]byte
-
-func (m memory) Head(_ context.Context, key, _ string) (objstore.Info, error) {
-	b, ok := m[key]
-	if !ok {
-		return objstore.Info{}, objstore.ErrNotExist
-	}
-	crc := manifest.SumCRC64(b)
-	return objstore.Info{Key: key, Size: int64(len(b)), CRC64: &crc}, nil
-}
-
-func (m memory) Get(ctx context.Context, key, version string) (io.ReadCloser, objstore.Info, error) {
-	info, err := m.Head(ctx, key, version)
-	return io.NopCloser(bytes.NewReader(m[key])), info, err
-}
-
 // exported packs what a source table holds, as export does, and returns the
 // objects and the batch.
-func exported(t *testing.T, db *sql.DB, table string) (memory, verify.Target) {
+func exported(t *testing.T, db *sql.DB, table string) batchtest.Batch {
 	t.Helper()
 	def, err := outbox.Describe(t.Context(), db, table)
 	if err != nil {
@@ -57,54 +38,31 @@ func exported(t *testing.T, db *sql.DB, table string) (memory, verify.Target) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var data bytes.Buffer
-	w := manifest.NewWriter(&data, app)
 	fidelity := manifest.PayloadFidelity{Checked: rd.FidelityChecked(), TextUnstableEventIDs: []string{}, ValueUnstableEventIDs: []string{}}
-	for row, err := range rd.Rows(t.Context(), manifest.Cursor{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Write(&row.Record); err != nil {
-			t.Fatal(err)
-		}
-		if row.TextUnstable {
-			fidelity.TextUnstableRows++
-			if len(fidelity.TextUnstableEventIDs) < manifest.MaxUnstableEventIDs {
-				fidelity.TextUnstableEventIDs = append(fidelity.TextUnstableEventIDs, row.EventID)
+	rows := func(yield func(*manifest.Record) bool) {
+		for row, err := range rd.Rows(t.Context(), manifest.Cursor{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row.TextUnstable {
+				fidelity.TextUnstableRows++
+				if len(fidelity.TextUnstableEventIDs) < manifest.MaxUnstableEventIDs {
+					fidelity.TextUnstableEventIDs = append(fidelity.TextUnstableEventIDs, row.EventID)
+				}
+			}
+			if !yield(&row.Record) {
+				return
 			}
 		}
 	}
-	f, err := w.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := manifest.New("", app, f, time.UnixMilli(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.PayloadFidelity, m.EventIDCollation = &fidelity, def.EventIDCollation()
-	return objects(t, &m, data.Bytes())
+	return batchtest.Pack(t, app, rows, func(m *manifest.Manifest) {
+		m.PayloadFidelity, m.EventIDCollation = &fidelity, def.EventIDCollation()
+	})
 }
 
-func objects(t *testing.T, m *manifest.Manifest, data []byte) (memory, verify.Target) {
-	t.Helper()
-	loc, err := m.Location()
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := manifest.EncodeManifest(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mark, err := manifest.EncodeSuccess(&manifest.Success{BatchID: m.BatchID, ManifestObjectKey: loc.ManifestKey(), ManifestSHA256: manifest.SumHash(raw), RowCount: m.RowCount})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rc, err := manifest.NewReceipt(m, raw, mark, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return memory{loc.DataKey(): data, loc.ManifestKey(): raw, loc.SuccessKey(): mark}, verify.Target{Location: loc, Receipt: &rc}
+// target is what verify is asked about b.
+func target(b batchtest.Batch) verify.Target {
+	return verify.Target{Location: b.Location, Receipt: &b.Receipt}
 }
 
 // source fills a wallet_outbox with rows of the given collation.
@@ -128,9 +86,9 @@ func scratchOn(t *testing.T, s mysqltest.Server) func(context.Context) (Scratch,
 	return func(ctx context.Context) (Scratch, error) { return Scratch{DB: db, Server: s.Identity}, nil }
 }
 
-func drillOne(t *testing.T, src verify.Source, target verify.Target, start func(context.Context) (Scratch, error), opts Options) Batch {
+func drillOne(t *testing.T, batch batchtest.Batch, start func(context.Context) (Scratch, error), opts Options) Batch {
 	t.Helper()
-	r, err := Run(t.Context(), src, []verify.Target{target}, start, opts)
+	r, err := Run(t.Context(), batch.Store, []verify.Target{target(batch)}, start, opts)
 	if err != nil {
 		t.Fatalf("Run: %v", err)
 	}
@@ -162,8 +120,8 @@ func TestRunProvesAnUntouchedBatch(t *testing.T) {
 			{"all rows in one millisecond", "utf8mb4_unicode_ci", 0},
 		} {
 			t.Run(tc.name, func(t *testing.T) {
-				src, target := exported(t, source(t, s, tc.collation, 2_000, tc.span), outbox.DefaultTable)
-				b := drillOne(t, src, target, scratchOn(t, s), Options{})
+				batch := exported(t, source(t, s, tc.collation, 2_000, tc.span), outbox.DefaultTable)
+				b := drillOne(t, batch, scratchOn(t, s), Options{})
 				if !b.Proven() || b.Differs() || b.Identical != 2_000 || b.Rows != 2_000 || b.Collate != tc.collation {
 					t.Errorf("Run = proven %t, %d of %d identical on %s, failed %v, fault %q, notes %q, verify %v", b.Proven(), b.Identical, b.Rows, b.Collate, failedChecks(b), b.RestoreFault, b.Notes, b.Verify.Faults)
 				}
@@ -231,11 +189,11 @@ func TestRunFindsWhatChanged(t *testing.T) {
 			statements: []string{"DELETE FROM %[1]s"}},
 	}
 	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
-		src, target := exported(t, source(t, s, "utf8mb4_bin", 300, 100*time.Millisecond), outbox.DefaultTable)
+		batch := exported(t, source(t, s, "utf8mb4_bin", 300, 100*time.Millisecond), outbox.DefaultTable)
 		start := scratchOn(t, s)
 		for _, tc := range cases {
 			t.Run(tc.name, func(t *testing.T) {
-				b := drillOne(t, src, target, start, Options{afterRestore: func(ctx context.Context, db *sql.DB, table string) error {
+				b := drillOne(t, batch, start, Options{afterRestore: func(ctx context.Context, db *sql.DB, table string) error {
 					for _, st := range tc.statements {
 						st = strings.ReplaceAll(st, "%[1]s", mysqldb.QuoteName(table))
 						if _, err := db.ExecContext(ctx, st); err != nil {
@@ -281,16 +239,16 @@ func TestRunExpectsTheRespelledPayloadsThatTheExportCounted(t *testing.T) {
 		if err != nil || changed == 0 {
 			t.Fatalf("AddDecimals = %d, %v", changed, err)
 		}
-		src, target := exported(t, db, outbox.DefaultTable)
+		batch := exported(t, db, outbox.DefaultTable)
 		want := changed
 		if s.Identity.KeepsJSONText() {
 			want = 0
 		}
-		b := drillOne(t, src, target, scratchOn(t, s), Options{})
+		b := drillOne(t, batch, scratchOn(t, s), Options{})
 		if !b.Proven() || b.Respelled != want || b.RespelledAllowed != want || b.Identical != b.Rows-want {
 			t.Errorf("Run = proven %t, %d respelled of %d allowed, want %d; failed %v", b.Proven(), b.Respelled, b.RespelledAllowed, want, failedChecks(b))
 		}
-		strict := drillOne(t, src, target, scratchOn(t, s), Options{StrictPayload: true})
+		strict := drillOne(t, batch, scratchOn(t, s), Options{StrictPayload: true})
 		if strict.Proven() != (want == 0) || strict.Differs() != (want > 0) {
 			t.Errorf("strict: proven %t, differs %t with %d respelled rows", strict.Proven(), strict.Differs(), want)
 		}
@@ -298,32 +256,23 @@ func TestRunExpectsTheRespelledPayloadsThatTheExportCounted(t *testing.T) {
 			return
 		}
 		// A manifest that announces fewer makes the others a fault.
-		lie := mustManifest(t, src, target)
-		lie.PayloadFidelity.TextUnstableRows = 1
-		lie.PayloadFidelity.TextUnstableEventIDs = lie.PayloadFidelity.TextUnstableEventIDs[:1]
-		src, target = objects(t, &lie, src[target.Location.DataKey()])
-		if b := drillOne(t, src, target, scratchOn(t, s), Options{}); b.Proven() || !slices.Equal(failedChecks(b), []string{"payloads respelled"}) {
+		lie := batch.Manifest
+		lie.PayloadFidelity = &manifest.PayloadFidelity{
+			Checked: true, TextUnstableRows: 1, ValueUnstableEventIDs: []string{},
+			TextUnstableEventIDs: batch.Manifest.PayloadFidelity.TextUnstableEventIDs[:1],
+		}
+		batch = batchtest.Describe(t, lie, batch.Store[batch.Location.DataKey()])
+		if b := drillOne(t, batch, scratchOn(t, s), Options{}); b.Proven() || !slices.Equal(failedChecks(b), []string{"payloads respelled"}) {
 			t.Errorf("with one announced row: proven %t, failed %v", b.Proven(), failedChecks(b))
 		}
 	})
 }
 
-func mustManifest(t *testing.T, src memory, target verify.Target) manifest.Manifest {
-	t.Helper()
-	m, err := manifest.DecodeManifest(src[target.Location.ManifestKey()])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
 func TestRunDoesNotStartAServerForABrokenBatch(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
-		src, target := exported(t, source(t, s, "utf8mb4_bin", 50, time.Second), outbox.DefaultTable)
-		data := bytes.Clone(src[target.Location.DataKey()])
-		data[len(data)/2] ^= 1
-		src[target.Location.DataKey()] = data
-		b := drillOne(t, src, target, func(context.Context) (Scratch, error) {
+		batch := exported(t, source(t, s, "utf8mb4_bin", 50, time.Second), outbox.DefaultTable)
+		batch.Store[batch.Location.DataKey()][100] ^= 1
+		b := drillOne(t, batch, func(context.Context) (Scratch, error) {
 			t.Error("the scratch server was started")
 			return Scratch{}, errors.New("not to be started")
 		}, Options{})
@@ -335,15 +284,15 @@ func TestRunDoesNotStartAServerForABrokenBatch(t *testing.T) {
 
 func TestRunGivesErrorsOfTheScratchServer(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
-		src, target := exported(t, source(t, s, "utf8mb4_bin", 50, time.Second), outbox.DefaultTable)
+		batch := exported(t, source(t, s, "utf8mb4_bin", 50, time.Second), outbox.DefaultTable)
 		broken := errors.New("no room")
-		r, err := Run(t.Context(), src, []verify.Target{target}, func(context.Context) (Scratch, error) { return Scratch{}, broken }, Options{})
+		r, err := Run(t.Context(), batch.Store, []verify.Target{target(batch)}, func(context.Context) (Scratch, error) { return Scratch{}, broken }, Options{})
 		if !errors.Is(err, broken) || len(r.Batches) != 0 {
 			t.Errorf("Run = %d batches, %v; want the error of start", len(r.Batches), err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		start := scratchOn(t, s)
-		_, err = Run(ctx, src, []verify.Target{target}, start, Options{afterRestore: func(context.Context, *sql.DB, string) error { cancel(); return nil }})
+		_, err = Run(ctx, batch.Store, []verify.Target{target(batch)}, start, Options{afterRestore: func(context.Context, *sql.DB, string) error { cancel(); return nil }})
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("Run after cancelling = %v, want context.Canceled", err)
 		}

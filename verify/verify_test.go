@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hyapp/walletarchive/internal/batchtest"
 	"github.com/hyapp/walletarchive/internal/objstore"
 	"github.com/hyapp/walletarchive/manifest"
 	"github.com/hyapp/walletarchive/verify"
@@ -21,8 +22,8 @@ import (
 
 // faulty is a Source that answers the first calls for a key in its own way.
 type faulty struct {
-	memory
-	// gets are what the first Gets of a key give, in turn; then memory answers.
+	batchtest.Store
+	// gets are what the first Gets of a key give, in turn; then the Store answers.
 	gets map[string][]answer
 	// heads change what Head says.
 	heads func(*objstore.Info)
@@ -52,17 +53,17 @@ func (e endsWith) Read(p []byte) (int, error) {
 func (f *faulty) Get(ctx context.Context, key, version string) (io.ReadCloser, objstore.Info, error) {
 	f.asked = append(f.asked, key+"@"+version)
 	if len(f.gets[key]) == 0 {
-		return f.memory.Get(ctx, key, version)
+		return f.Store.Get(ctx, key, version)
 	}
 	a := f.gets[key][0]
 	f.gets[key] = f.gets[key][1:]
-	info, _ := f.memory.Head(ctx, key, version)
+	info, _ := f.Store.Head(ctx, key, version)
 	return io.NopCloser(endsWith{bytes.NewReader(a.body), a.end}), info, a.err
 }
 
 func (f *faulty) Head(ctx context.Context, key, version string) (objstore.Info, error) {
 	f.asked = append(f.asked, key+"@"+version)
-	info, err := f.memory.Head(ctx, key, version)
+	info, err := f.Store.Head(ctx, key, version)
 	if f.heads != nil {
 		f.heads(&info)
 	}
@@ -122,7 +123,7 @@ func TestBatchReadsTwiceBeforeItAccuses(t *testing.T) {
 	} {
 		for _, level := range []verify.Level{verify.LevelContent, verify.LevelRows} {
 			t.Run(tc.name+"/"+level.String(), func(t *testing.T) {
-				f := &faulty{memory: src, gets: map[string][]answer{tc.key: slices.Clone(tc.gets)}}
+				f := &faulty{Store: src, gets: map[string][]answer{tc.key: slices.Clone(tc.gets)}}
 				r, err := verify.Batch(t.Context(), f, target, verify.Options{Level: level})
 				if !errors.Is(err, tc.err) {
 					t.Fatalf("Batch = %v, want %v", err, tc.err)
@@ -148,7 +149,7 @@ func TestBatchWithoutAnObject(t *testing.T) {
 	whole, target := batchOf(t, 10)
 	for _, level := range []verify.Level{verify.LevelHead, verify.LevelContent, verify.LevelRows} {
 		for _, key := range []string{target.Location.SuccessKey(), target.Location.ManifestKey(), target.Location.DataKey()} {
-			src := memory{}
+			src := batchtest.Store{}
 			for k, b := range whole {
 				if k != key {
 					src[k] = b
@@ -192,7 +193,7 @@ func TestBatchHead(t *testing.T) {
 		{name: "no checksum", edit: func(i *objstore.Info) { i.CRC64 = nil }, unchecked: 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			f := &faulty{memory: src, heads: tc.edit}
+			f := &faulty{Store: src, heads: tc.edit}
 			r, err := verify.Batch(t.Context(), f, target, verify.Options{Level: verify.LevelHead})
 			if err != nil {
 				t.Fatal(err)
@@ -231,7 +232,7 @@ func TestBatchRetention(t *testing.T) {
 		{"a millisecond short", now.Add(time.Hour - time.Millisecond), time.Hour, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			f := &faulty{memory: src, heads: func(i *objstore.Info) { i.RetainUntil = tc.until }}
+			f := &faulty{Store: src, heads: func(i *objstore.Info) { i.RetainUntil = tc.until }}
 			r, err := verify.Batch(t.Context(), f, target, verify.Options{Level: verify.LevelHead, RequireRetention: tc.need, Now: func() time.Time { return now }})
 			if err != nil {
 				t.Fatal(err)
@@ -244,7 +245,7 @@ func TestBatchRetention(t *testing.T) {
 }
 
 // withMembers adds members to a target, changed by edit.
-func withMembers(t *testing.T, src memory, target verify.Target, edit func([]manifest.Member) []manifest.Member) verify.Target {
+func withMembers(t *testing.T, src batchtest.Store, target verify.Target, edit func([]manifest.Member) []manifest.Member) verify.Target {
 	t.Helper()
 	v, _, err := verify.Open(t.Context(), src, target, verify.Options{})
 	if err != nil || v == nil {
@@ -387,7 +388,7 @@ func TestBatchReceiptColumns(t *testing.T) {
 func TestBatchAsksForVersions(t *testing.T) {
 	src, target := batchOf(t, 10)
 	target.Versions = verify.Versions{Data: "d", Manifest: "m", Success: "s"}
-	f := &faulty{memory: src}
+	f := &faulty{Store: src}
 	if r, err := verify.Batch(t.Context(), f, target, verify.Options{}); err != nil || !r.Proven() {
 		t.Fatalf("Batch = %v, %v", err, r.Faults)
 	}
@@ -451,7 +452,7 @@ func ExampleBatch() {
 	// Output: true 3 <nil>
 }
 
-func exampleBatch() (memory, verify.Target) {
+func exampleBatch() (batchtest.Store, verify.Target) {
 	src, target := batchOf(nopTB{}, 3)
 	return src, target
 }
