@@ -11,8 +11,8 @@ type Format int
 
 // The formats. Each carries every value of a record exactly.
 const (
-	// NDJSON is the canonical line of each row, as docs/FORMAT.md "The data
-	// object" has it, so that its row hash is the SHA-256 of the line.
+	// NDJSON is the canonical line of each row, as docs/FORMAT.md "A line" has
+	// it, so that its row hash is the SHA-256 of the line.
 	NDJSON Format = iota
 	// SQL is one transaction of INSERT statements that undoes itself when the
 	// server took another number of rows or gave a warning.
