@@ -71,10 +71,17 @@ func (r *restorer) attempt(ctx context.Context, careful bool) error {
 // release gives the connection back, or closes it.
 func (a *attempt) release() {
 	if a.broken {
-		// The pool drops a connection on which this error was seen.
-		_ = a.conn.Raw(func(any) error { return driver.ErrBadConn })
+		drop(a.conn)
+		return
 	}
 	_ = a.conn.Close() // its error is that it was closed before
+}
+
+// drop closes a connection rather than give it back to its pool, which does so
+// when it sees this error.
+func drop(conn *sql.Conn) {
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+	_ = conn.Close()
 }
 
 // transact does what is between START TRANSACTION and its end; asked says that
@@ -158,20 +165,24 @@ func (a *attempt) conflict(c Conflict) {
 
 // load writes the missing rows and reads them back, window by window.
 func (a *attempt) load(ctx context.Context) error {
-	w, err := outbox.NewWriter(ctx, a.conn, &a.table, outbox.WriterOptions{Method: a.opts.Method, ChunkBytes: a.opts.StatementBytes})
+	writer, err := outbox.NewWriter(ctx, a.conn, &a.table, outbox.WriterOptions{Method: a.opts.Method, ChunkBytes: a.opts.StatementBytes})
 	if err != nil {
 		return err
 	}
-	if a.report.Loader != w.Method().String() {
-		a.report.Loader = w.Method().String()
-		a.log.InfoContext(ctx, "loading rows", "table", a.table.Name, "loader", a.report.Loader, "rows", a.report.Missing)
+	a.report.Loader = writer.Method().String()
+	l := loader{attempt: a, writer: writer, dense: a.report.Missing == a.report.Rows}
+	readBack := "on a second connection, meanwhile"
+	if l.witness, err = a.callWitness(ctx, l.dense); err != nil {
+		readBack = "on the same connection, since " + err.Error()
+	} else {
+		defer l.witness.dismiss()
 	}
-	l := loader{attempt: a, writer: w, dense: a.report.Missing == a.report.Rows}
-	return windows(ctx, a.rows.sorted(), a.opts.WindowBytes, func(w window) error {
-		err := l.window(ctx, w)
-		a.progress()
+	a.log.InfoContext(ctx, "loading rows", "table", a.table.Name, "rows", a.report.Missing, "loader", a.report.Loader, "read_back", readBack)
+	err = windows(ctx, a.rows.sorted(), a.opts.WindowBytes, func(w window) error { return l.window(ctx, w) })
+	if err != nil {
 		return err
-	})
+	}
+	return l.finish(ctx)
 }
 
 // account proves that every line of the batch was found in the target, once.

@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -21,11 +22,12 @@ import (
 )
 
 // fault breaks one connection of the driver: that which makes the nth write, all
-// connections together.
+// connections together, or the first write with a certain text.
 type fault struct {
 	mu     sync.Mutex
 	writes int
-	at     int  // 0 breaks none
+	at     int // 0 breaks none
+	text   []byte
 	sent   bool // the write still goes out, so that only the answer is lost
 	hit    bool
 }
@@ -34,7 +36,7 @@ type fault struct {
 func (f *fault) set(at int, sent bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.writes, f.at, f.sent, f.hit = 0, at, sent, false
+	f.writes, f.at, f.text, f.sent, f.hit = 0, at, nil, sent, false
 }
 
 func (f *fault) state() (writes int, hit bool) {
@@ -44,11 +46,11 @@ func (f *fault) state() (writes int, hit bool) {
 }
 
 // next counts a write.
-func (f *fault) next() (lost, sent bool) {
+func (f *fault) next(p []byte) (lost, sent bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.writes++
-	if f.writes != f.at {
+	if f.writes != f.at && (f.hit || f.text == nil || !bytes.Contains(p, f.text)) {
 		return false, false
 	}
 	f.hit = true
@@ -63,7 +65,7 @@ type faultyConn struct {
 var errLost = errors.New("connection lost by the test")
 
 func (c *faultyConn) Write(p []byte) (int, error) {
-	lost, sent := c.fault.next()
+	lost, sent := c.fault.next(p)
 	if !lost {
 		return c.Conn.Write(p)
 	}
@@ -195,16 +197,13 @@ func TestBatchOutcomeUnknown(t *testing.T) {
 		fdb := faulty(t, dsn, &f)
 		opts := testOptions(t)
 		opts.WindowBytes = 1 << 20
-		// Progress comes after the read back, so that the next write is the COMMIT.
-		opts.Progress = func(int64) { f.set(1, true) }
+		f.text, f.sent = []byte("\x03COMMIT"), true // COM_QUERY
 		opts.settle = time.Nanosecond
 		r, err := Batch(t.Context(), v, fdb, opts)
 		if !errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrConflict) {
 			t.Fatalf("error %v, want ErrOutcomeUnknown", err)
 		}
 		checkFigures(t, r, figures{Rows: 12, Missing: 12, Inserted: 12, State: Unknown, Attempts: 1})
-		f.set(0, false)
-		opts.Progress = nil
 		if r, err := Batch(t.Context(), v, fdb, opts); err != nil || !r.Complete() {
 			t.Errorf("run again: %v", err)
 		}
@@ -333,5 +332,90 @@ func TestBatchLockWait(t *testing.T) {
 		checkFigures(t, r, figures{Rows: 30, Missing: 30, State: RolledBack, Attempts: 2})
 		mustExec(t, other, "ROLLBACK")
 		checkContents(t, contents(t, db), map[string]string{})
+	})
+}
+
+// Whatever goes wrong with the connection that reads back, the rows are read back
+// on the other one and nothing else changes.
+func TestBatchWitness(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
+		rows := records(60)
+		v := open(t, rows, nil)
+		for _, tc := range []struct {
+			name  string
+			text  string // of the write at which a connection is lost
+			conns int
+		}{
+			{name: "second connection"},
+			{name: "one connection", conns: 1},
+			{name: "lost at the introduction", text: "IS_USED_LOCK"},
+			{name: "lost in between", text: "BETWEEN"},
+		} {
+			t.Run(tc.name, func(t *testing.T) {
+				db, dsn := s.NewDB(t)
+				mustExec(t, db, outbox.Schema(outbox.DefaultTable, ""))
+				var f fault
+				fdb := faulty(t, dsn, &f)
+				fdb.SetMaxOpenConns(tc.conns)
+				if tc.text != "" {
+					f.text = []byte(tc.text)
+				}
+				r, err := Batch(t.Context(), v, fdb, testOptions(t))
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkFigures(t, r, figures{Rows: 60, Missing: 60, Inserted: 60, State: Committed, Attempts: 1, Complete: true})
+				checkContents(t, contents(t, db), linesOf(rows))
+				if _, hit := f.state(); hit != (tc.text != "") {
+					t.Errorf("connection lost: %t", hit)
+				}
+				var n int
+				if err := fdb.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND ID <> CONNECTION_ID() AND COMMAND <> 'Sleep'").Scan(&n); err != nil || n > 0 {
+					t.Errorf("%d statements still run, error %v", n, err)
+				}
+			})
+		}
+	})
+}
+
+// A second connection that leads to another server is no witness.
+func TestBatchWitnessElsewhere(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
+		db := newTarget(t, s)
+		conns := make([]*sql.Conn, 2)
+		for i := range conns {
+			var err error
+			if conns[i], err = db.Conn(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			defer conns[i].Close()
+		}
+		table, err := outbox.Describe(t.Context(), db, outbox.DefaultTable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &attempt{restorer: &restorer{table: table}, conn: conns[0]}
+		if err := a.introduce(t.Context(), conns[1]); err != nil {
+			t.Errorf("introduce a second connection: %v", err)
+		}
+		for _, other := range mysqltest.Names() {
+			if other == s.Name {
+				continue
+			}
+			odb := newTarget(t, mysqltest.Get(t, other))
+			conn, err := odb.Conn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if err := a.introduce(t.Context(), conn); !errors.Is(err, errOtherServer) {
+				t.Errorf("introduce %s to %s: %v", other, s.Name, err)
+			}
+		}
+		mustExec(t, conns[1], "ROLLBACK")
+		// Nothing is left of the locks.
+		if err := a.introduce(t.Context(), conns[1]); err != nil || a.broken {
+			t.Errorf("introduce it again: %v", err)
+		}
 	})
 }

@@ -3,6 +3,7 @@ package restore
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/hyapp/walletarchive/internal/mysqldb"
 	"github.com/hyapp/walletarchive/internal/outbox"
@@ -12,14 +13,17 @@ import (
 // loader writes windows and reads them back.
 type loader struct {
 	*attempt
-	writer *outbox.Writer
+	writer  *outbox.Writer
+	witness *witness // nil when the rows are read back on the transaction's own connection
+	warned  bool     // that the witness was no good
 	// dense says that the target had no row of the app_code, so that nothing but
 	// this batch lies between two of its keys.
 	dense bool
 	added int64 // rows given to the writer before the window at hand
 }
 
-// window writes the rows of w that were missing and reads them back.
+// window writes the rows of w that were missing and reads them back, or has the
+// witness do so.
 func (l *loader) window(ctx context.Context, w window) error {
 	todo := w
 	if !l.dense {
@@ -40,7 +44,57 @@ func (l *loader) window(ctx context.Context, w window) error {
 		return l.blame(ctx, todo, err)
 	}
 	l.added += int64(len(todo))
+	for l.witness != nil {
+		select {
+		case l.witness.in <- todo:
+			return nil
+		case t := <-l.witness.out:
+			if err := l.hear(ctx, t); err != nil {
+				return err
+			}
+		}
+	}
 	return l.readBack(ctx, todo)
+}
+
+// finish hears what the witness has still to say.
+func (l *loader) finish(ctx context.Context) error {
+	if l.witness == nil {
+		return nil
+	}
+	l.witness.hangUp()
+	for t := range l.witness.out {
+		if err := l.hear(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hear takes down what the witness says, and looks for itself at what it doubts.
+func (l *loader) hear(ctx context.Context, t testimony) error {
+	for _, row := range t.same {
+		if err := l.confirm(row, identical); err != nil {
+			return err
+		}
+	}
+	for _, row := range t.respelled {
+		if err := l.confirm(row, sameValue); err != nil {
+			return err
+		}
+	}
+	l.progress()
+	if len(t.doubtful) == 0 {
+		return nil
+	}
+	if err := l.readBack(ctx, t.doubtful); err != nil {
+		return err
+	}
+	if !l.warned { // it was wrong, or cannot see any more
+		l.warned = true
+		l.log.WarnContext(ctx, "the second connection does not see what the first one has written", "rows", len(t.doubtful), "error", t.err)
+	}
+	return nil
 }
 
 func (l *loader) write(ctx context.Context, w window) error {
@@ -54,25 +108,33 @@ func (l *loader) write(ctx context.Context, w window) error {
 
 // readBack finds every row of w in the target, as it was written.
 func (l *loader) readBack(ctx context.Context, w window) error {
-	return l.target.compare(ctx, w, l.dense, visitor{
+	err := l.target.compare(ctx, w, l.dense, visitor{
 		row: func(row *manifest.Row, f found) error {
 			switch {
 			case f.missing:
 				return &RefusedError{Table: l.table.Name, Line: row.Line, EventID: row.EventID, Err: ErrRowMissing}
 			case f.likeness == differs:
 				return &RefusedError{Table: l.table.Name, Line: row.Line, EventID: row.EventID, Columns: f.changes, Err: ErrChanged}
-			case f.likeness == sameValue:
-				l.report.Respelled++
-				l.respelled++
 			}
-			l.report.Inserted++
-			if !l.inserted.add(row.Line) {
-				return errors.New("a row was read back twice")
-			}
-			return nil
+			return l.confirm(row, f.likeness)
 		},
 		stranger: func(*manifest.Record) error { return nil }, // its row is missing then
 	})
+	l.progress()
+	return err
+}
+
+// confirm notes that row is in the target.
+func (l *loader) confirm(row *manifest.Row, like likeness) error {
+	if !l.inserted.add(row.Line) {
+		return fmt.Errorf("line %d was read back twice", row.Line)
+	}
+	l.report.Inserted++
+	if like == sameValue {
+		l.report.Respelled++
+		l.respelled++
+	}
+	return nil
 }
 
 // blame says for which row of w, and which of its columns, the server gave err.
