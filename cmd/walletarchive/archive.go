@@ -83,7 +83,7 @@ func (p *program) eachBatch(ctx context.Context, pr *report.Printer, name string
 		switch {
 		case err != nil:
 		case b.err != nil:
-			err = pr.Batch(report.Batch{AppCode: b.Location.AppCode, BatchID: b.Location.BatchID, Outcome: outcomeOf(b.err), Err: b.err})
+			err = pr.Batch(unreadable(b))
 		default:
 			err = work(b, task)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/hyapp/walletarchive/internal/progress"
 	"github.com/hyapp/walletarchive/internal/report"
 	"github.com/hyapp/walletarchive/internal/scratch"
+	"github.com/hyapp/walletarchive/internal/thaw"
 	"github.com/hyapp/walletarchive/verify"
 )
 
@@ -34,10 +35,10 @@ func drillCommand(p *program) *cli.Command {
 			&cli.StringFlag{Name: scratchFlag, DefaultText: scratch.ModeAuto, Usage: "`WHERE` to restore: auto (local where a server is installed, else docker), local, docker, or dsn:DSN of a running server, on which a database of its own is made; with a password better in $" + scratchEnv},
 			&cli.StringFlag{Name: "image", Value: scratch.DefaultImage, Usage: "Docker `IMAGE` for --scratch docker"},
 			&cli.BoolFlag{Name: "keep", Usage: "leave the scratch server and its tables, and say how to reach and remove them", DisableDefaultText: true},
-		}, strictPayloadFlags(), tempDirFlags(), jsonFlags(), recordFlags(), logFlags(), progressFlags()),
+		}, strictPayloadFlags(), thawFlags(), tempDirFlags(), jsonFlags(), recordFlags(), logFlags(), progressFlags()),
 		CustomHelpTemplate: codes(exitArchive, exitNoBatch, exitTarget, exitCleanup),
 		Action: p.action(func(ctx context.Context, c *cli.Context) error {
-			url, err := needStore(c)
+			at, err := needStore(c)
 			if err != nil {
 				return err
 			}
@@ -49,12 +50,16 @@ func drillCommand(p *program) *cli.Command {
 			if err != nil {
 				return err
 			}
+			thaws, err := p.thawOptions(c, at)
+			if err != nil {
+				return err
+			}
 			dopts := drill.Options{
 				StrictPayload: c.Bool(strictPayloadFlag), KeepTables: sopts.Keep, TempDir: c.String(tempDirFlag), Logger: p.log,
 			}
 			s := &scratchServer{opts: sopts}
-			err = p.judge(ctx, c, report.PrinterOptions{Store: url, Against: sel.against()}, func(pr *report.Printer) error {
-				return p.drill(ctx, pr, url, sel, s, dopts)
+			err = p.judge(ctx, c, report.PrinterOptions{Store: at.url, Against: sel.against()}, func(pr *report.Printer) error {
+				return p.drill(ctx, pr, at, sel, s, thaws, dopts)
 			})
 			if kept := s.kept(); kept != "" {
 				p.log.Info("the scratch server was kept", "server", s.server.Describe(), "how", kept)
@@ -136,13 +141,16 @@ func (s *scratchServer) close(ctx context.Context) error {
 	return errors.Join(err, s.server.Close(ctx))
 }
 
-func (p *program) drill(ctx context.Context, pr *report.Printer, url string, sel selection, s *scratchServer, opts drill.Options) error {
-	store, err := p.openArchive(ctx, url, false)
+func (p *program) drill(ctx context.Context, pr *report.Printer, at place, sel selection, s *scratchServer, thaws thaw.Options, opts drill.Options) error {
+	store, err := p.openArchive(ctx, at)
 	if err != nil {
 		return err
 	}
 	defer store.close()
 	return p.withBatches(ctx, sel, store, func(list []chosen) error {
+		if err := p.thaw(ctx, store, list, thaws); err != nil {
+			return err
+		}
 		return p.eachBatch(ctx, pr, "drill", list, func(b chosen, task *progress.Task) error {
 			opts.Progress = func(step drill.Step, rows int64) {
 				if step == drill.StepCompare {

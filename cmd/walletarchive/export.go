@@ -22,7 +22,7 @@ import (
 // exportOptions are what the command line of export asks for.
 type exportOptions struct {
 	export.Options
-	store                string
+	store                place
 	sourceDSN, ledgerDSN string
 	table                string
 	reader               outbox.ReaderOptions
@@ -47,7 +47,7 @@ func exportCommand(p *program) *cli.Command {
 			&cli.StringFlag{Name: "payload-fidelity", Value: "check", Usage: "ask the source which payloads do not survive its own JSON parser: `HOW` is check or skip"},
 			&cli.StringFlag{Name: "temp-dir", Usage: "`DIR` for two packed batches", DefaultText: "the system's"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "read and pack, and write nothing", DisableDefaultText: true},
-		}, jsonFlags(), logFlags(), progressFlags()),
+		}, putFlags(), jsonFlags(), logFlags(), progressFlags()),
 		CustomHelpTemplate: codes(exitArchive, exitTarget, exitLocked),
 		Action: p.action(func(ctx context.Context, c *cli.Context) error {
 			opts, err := p.exportOptions(c)
@@ -58,7 +58,7 @@ func exportCommand(p *program) *cli.Command {
 			if exitCode(ctx, err) == exitUsage {
 				return err
 			}
-			if perr := p.printExport(c, &rep, err); perr != nil {
+			if perr := p.printExport(c, &rep, opts.Put, err); perr != nil {
 				return errors.Join(err, perr)
 			}
 			return err
@@ -85,7 +85,7 @@ func (p *program) exportOptions(c *cli.Context) (o exportOptions, err error) {
 	case c.IsSet("cutoff-ms"):
 		o.CutoffMS = ms
 	default:
-		o.CutoffMS = time.Now().Add(-age).UnixMilli()
+		o.CutoffMS = p.now().Add(-age).UnixMilli()
 	}
 	switch how := c.String("payload-fidelity"); how {
 	case "check":
@@ -110,18 +110,22 @@ func (p *program) exportOptions(c *cli.Context) (o exportOptions, err error) {
 	}
 	// Options.MinAge 0 is the default, so a minimum of nothing is a nanosecond.
 	o.MinAge = max(c.Duration("min-age"), 1)
+	if o.Put, err = putOptions(c, o.store, p.now()); err != nil {
+		return o, err
+	}
+	o.store.create, o.store.retention = !c.Bool("dry-run"), !o.Put.RetainUntil.IsZero()
 	o.table = c.String("table")
 	o.BatchRows, o.MaxBatches, o.DryRun = c.Int("batch-rows"), c.Int("max-batches"), c.Bool("dry-run")
 	o.reader.AppCode, o.reader.CutoffMS = o.AppCode, o.CutoffMS
 	o.reader.PageRows, o.reader.Connections = c.Int("page-rows"), c.Int("connections")
-	o.TempDir, o.Writer, o.Logger = c.String("temp-dir"), tool(), p.log
+	o.TempDir, o.Writer, o.Logger, o.Now = c.String("temp-dir"), tool(), p.log, p.now
 	return o, export.Check(o.Options)
 }
 
 // export opens everything that the export needs and runs it under the lock.
 func (p *program) export(ctx context.Context, o exportOptions) (rep export.Report, err error) {
 	rep = export.Report{AppCode: o.AppCode, CutoffMS: o.CutoffMS, DryRun: o.DryRun, Batches: []export.Batch{}}
-	store, err := p.openArchive(ctx, o.store, !o.DryRun)
+	store, err := p.openArchive(ctx, o.store)
 	if err != nil {
 		return rep, err
 	}
@@ -238,7 +242,7 @@ type exportDocument struct {
 	Error      string `json:"error,omitempty"`
 }
 
-func (p *program) printExport(c *cli.Context, rep *export.Report, err error) error {
+func (p *program) printExport(c *cli.Context, rep *export.Report, put export.PutOptions, err error) error {
 	if c.Bool(jsonFlag) {
 		doc := exportDocument{Schema: report.Schema(c.Command.Name), Tool: tool(), Report: *rep, DurationMS: rep.Duration.Milliseconds()}
 		if err != nil {
@@ -274,6 +278,12 @@ func (p *program) printExport(c *cli.Context, rep *export.Report, err error) err
 	}
 	p.printf("%s in %s %s, delivered before %s, in %s\n", report.Plural(rep.Rows, "row"), report.Plural(int64(len(rep.Batches)), "batch"),
 		verb, time.UnixMilli(rep.CutoffMS).UTC().Format(time.RFC3339), report.Duration(rep.Duration))
+	if kept := keptText(put); kept != "" && rep.Rows > 0 {
+		p.printf("objects are %s\n", kept)
+	}
+	if rep.MovedBatchID != "" {
+		p.printf("batch %s  data moved to %s, which an earlier run had left undone\n", rep.MovedBatchID, put.DataStorageClass)
+	}
 	if rep.More {
 		p.printf("more rows are waiting: --max-batches ended the run\n")
 	}

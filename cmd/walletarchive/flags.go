@@ -23,12 +23,6 @@ const (
 	targetDSNFlag = "target-dsn"
 )
 
-func storeFlags() []cli.Flag {
-	return []cli.Flag{&cli.StringFlag{
-		Name: storeFlag, Usage: "`URL` of the archive: file:///dir or cos://bucket-appid[/prefix]?region=REGION",
-	}}
-}
-
 func appFlags() []cli.Flag {
 	return []cli.Flag{&cli.StringFlag{Name: appFlag, Usage: "app_code of the events: `APP`"}}
 }

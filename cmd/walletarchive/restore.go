@@ -11,6 +11,7 @@ import (
 	"github.com/hyapp/walletarchive/internal/outbox"
 	"github.com/hyapp/walletarchive/internal/progress"
 	"github.com/hyapp/walletarchive/internal/report"
+	"github.com/hyapp/walletarchive/internal/thaw"
 	"github.com/hyapp/walletarchive/restore"
 	"github.com/hyapp/walletarchive/verify"
 )
@@ -31,7 +32,7 @@ func restoreCommand(p *program) *cli.Command {
 		Flags: flags(storeFlags(), selectionFlags(), dsnFlags(targetDSNFlag, "the target"), []cli.Flag{
 			&cli.StringFlag{Name: targetTableFlag, Value: outbox.DefaultTable, Usage: "`TABLE` to restore into, in the database of the DSN"},
 			&cli.BoolFlag{Name: dryRunFlag, Usage: "say what would be done and write nothing", DisableDefaultText: true},
-		}, strictPayloadFlags(), tempDirFlags(), jsonFlags(), recordFlags(), progressFlags(), logFlags()),
+		}, strictPayloadFlags(), thawFlags(), tempDirFlags(), jsonFlags(), recordFlags(), progressFlags(), logFlags()),
 		CustomHelpTemplate: codes(exitArchive, exitNoBatch, exitTarget),
 		Action: p.action(func(ctx context.Context, c *cli.Context) error {
 			sel, err := p.selection(c, receiptNeeded)
@@ -42,21 +43,25 @@ func restoreCommand(p *program) *cli.Command {
 			if err != nil {
 				return err
 			}
-			url, err := needStore(c)
+			at, err := needStore(c)
+			if err != nil {
+				return err
+			}
+			thaws, err := p.thawOptions(c, at)
 			if err != nil {
 				return err
 			}
 			opts := p.restoreOptions(c)
 			return p.judge(ctx, c, report.PrinterOptions{
-				Store: url, Against: sel.against(), Facts: restoreFacts(opts),
+				Store: at.url, Against: sel.against(), Facts: restoreFacts(opts),
 			}, func(pr *report.Printer) error {
-				store, err := p.openArchive(ctx, url, false)
+				store, err := p.openArchive(ctx, at)
 				if err != nil {
 					return err
 				}
 				defer store.close()
 				return p.withBatches(ctx, sel, store, func(list []chosen) error {
-					r := restoring{p: p, pr: pr, store: store, opts: opts, dsn: dsn}
+					r := restoring{p: p, pr: pr, store: store, opts: opts, thaw: thaws, dsn: dsn}
 					return r.run(ctx, list)
 				})
 			})
@@ -97,6 +102,7 @@ type restoring struct {
 	pr    *report.Printer
 	store archive
 	opts  restore.Options
+	thaw  thaw.Options
 	dsn   string
 }
 
@@ -109,6 +115,9 @@ type verified struct {
 
 // run verifies every batch and then, when all are whole, restores each.
 func (r *restoring) run(ctx context.Context, list []chosen) error {
+	if ok, err := r.readable(ctx, list); !ok {
+		return err
+	}
 	whole, err := r.verify(ctx, list)
 	defer func() {
 		for _, v := range whole {
@@ -153,6 +162,23 @@ func (r *restoring) run(ctx context.Context, list []chosen) error {
 		task.Add(progress.Counts{Batches: 1})
 	}
 	return nil
+}
+
+// readable reports whether every batch can be read now. When one is in cold
+// storage all are printed, and none is read: nothing could be restored.
+func (r *restoring) readable(ctx context.Context, list []chosen) (bool, error) {
+	if err := r.p.thaw(ctx, r.store, list, r.thaw); err != nil {
+		return false, err
+	}
+	if !anyCold(list) {
+		return true, nil
+	}
+	return false, r.p.eachBatch(ctx, r.pr, "verify", list, func(b chosen, _ *progress.Task) error {
+		return r.pr.Batch(report.Batch{
+			AppCode: b.Location.AppCode, BatchID: b.Location.BatchID, Outcome: report.Unfinished,
+			Notes: []string{"not read, since not every batch that was asked for can be read now"},
+		})
+	})
 }
 
 // verify returns the batches that are whole, their rows at hand, and prints the

@@ -6,9 +6,11 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/hyapp/walletarchive/internal/objstore/open"
 	"github.com/hyapp/walletarchive/internal/progress"
 )
 
@@ -27,10 +29,15 @@ type program struct {
 	log      *slog.Logger
 	progress *progress.Reporter
 	logJSON  bool
+	// open, now and sleep are how stores are opened, the clock, and waiting: the
+	// real ones but in tests.
+	open  open.Options
+	now   func() time.Time
+	sleep func(context.Context, time.Duration) error
 }
 
 func newProgram(stdout, stderr io.Writer) *program {
-	p := &program{stdout: &resultWriter{w: stdout}, stderr: progress.NewOutput(stderr), redact: &redactor{}}
+	p := &program{stdout: &resultWriter{w: stdout}, stderr: progress.NewOutput(stderr), redact: &redactor{}, now: time.Now}
 	p.log = slog.New(slog.NewTextHandler(p.redact.writer(p.stderr), nil))
 	return p
 }
@@ -72,8 +79,10 @@ func newApp(p *program) *cli.App {
 		Usage:           "archive delivered wallet events and prove that they can come back",
 		Version:         programVersion(),
 		HideHelpCommand: true, // arrange understands "help COMMAND"
-		Writer:          p.stdout,
-		ErrWriter:       p.redact.writer(p.stderr),
+		// A comma is part of a tag.
+		DisableSliceFlagSeparator: true,
+		Writer:                    p.stdout,
+		ErrWriter:                 p.redact.writer(p.stderr),
 		// The default calls os.Exit inside Run.
 		ExitErrHandler:        func(*cli.Context, error) {},
 		OnUsageError:          usageErrorOf,

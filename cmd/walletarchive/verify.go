@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/hyapp/walletarchive/internal/progress"
 	"github.com/hyapp/walletarchive/internal/report"
+	"github.com/hyapp/walletarchive/internal/thaw"
 	"github.com/hyapp/walletarchive/verify"
 )
 
@@ -25,41 +28,118 @@ func verifyCommand(p *program) *cli.Command {
 		Description: "With --ledger-dsn or --receipt, batches are held against their receipts and members;\n" +
 			"without, against their own manifests only, which finds damage but not a forgery.",
 		Flags: flags(storeFlags(), selectionFlags(), []cli.Flag{
+			&cli.BoolFlag{Name: discoverFlag, Usage: "take the batches that the store lists, of --app or all apps, with a date from --since and before --until; for who has neither ledger nor receipts", DisableDefaultText: true},
 			&cli.StringFlag{Name: levelFlag, Value: verify.LevelRows.String(), Usage: "how deep: `LEVEL` is head (sizes and checksums as the store names them), content (every byte) or rows (every row)"},
 			&cli.IntFlag{Name: requireRetentionFlag, Usage: "call it a fault when the object lock of an object ends in less than `DAYS`", DefaultText: "none"},
-		}, tempDirFlags(), jsonFlags(), recordFlags(), progressFlags(), logFlags()),
+		}, thawFlags(), tempDirFlags(), jsonFlags(), recordFlags(), progressFlags(), logFlags()),
 		CustomHelpTemplate: codes(exitArchive, exitNoBatch),
 		Action: p.action(func(ctx context.Context, c *cli.Context) error {
-			opts, err := p.verifyOptions(c)
+			v, err := p.verification(c)
 			if err != nil {
 				return err
 			}
-			sel, err := p.selection(c, receiptOptional)
-			if err != nil {
-				return err
-			}
-			url, err := needStore(c)
-			if err != nil {
-				return err
-			}
-			return p.judge(ctx, c, report.PrinterOptions{
-				Store: url, Against: sel.against(), Facts: []report.Fact{{Label: "level", Value: opts.Level.String()}},
-			}, func(pr *report.Printer) error {
-				store, err := p.openArchive(ctx, url, false)
+			return p.judge(ctx, c, v.printed, func(pr *report.Printer) error {
+				store, err := p.openArchive(ctx, v.at)
 				if err != nil {
 					return err
 				}
 				defer store.close()
-				return p.withBatches(ctx, sel, store, func(list []chosen) error {
-					return p.eachBatch(ctx, pr, "verify", list, func(b chosen, task *progress.Task) error {
-						opts.Progress = func(rows int64) { task.Add(progress.Counts{Rows: rows}) }
-						rep, err := verify.Batch(ctx, store, b.Target, opts)
-						return pr.Batch(verifiedBatch(&rep, err))
-					})
-				})
+				return v.batches(ctx, store, func(list []chosen) error { return v.run(ctx, pr, store, list) })
 			})
 		}),
 	}
+}
+
+// verification is one run of verify.
+type verification struct {
+	p    *program
+	at   place
+	opts verify.Options
+	thaw thaw.Options
+	// batches finds them and calls work with them.
+	batches func(ctx context.Context, a archive, work func([]chosen) error) error
+	printed report.PrinterOptions
+}
+
+// verification reads the command line of verify. Nothing is contacted.
+func (p *program) verification(c *cli.Context) (v verification, err error) {
+	v.p = p
+	if v.opts, err = p.verifyOptions(c); err != nil {
+		return v, err
+	}
+	v.printed.Facts = []report.Fact{{Label: "level", Value: v.opts.Level.String()}}
+	var d discovery
+	var sel selection
+	if c.Bool(discoverFlag) {
+		d, err = p.discovery(c)
+	} else {
+		sel, err = p.selection(c, receiptOptional)
+	}
+	if err != nil {
+		return v, err
+	}
+	if v.at, err = needStore(c); err != nil {
+		return v, err
+	}
+	v.at.retention = v.opts.RequireRetention > 0
+	v.printed.Store, v.printed.Against = v.at.url, sel.against()
+	v.batches = func(ctx context.Context, a archive, work func([]chosen) error) error {
+		return p.withBatches(ctx, sel, a, work)
+	}
+	if c.Bool(discoverFlag) {
+		v.printed.Facts, v.printed.Details = append(v.printed.Facts, d.facts()...), d.details()
+		v.batches = func(ctx context.Context, a archive, work func([]chosen) error) error {
+			list, err := d.find(ctx, p, a)
+			if err != nil {
+				return err
+			}
+			return work(list)
+		}
+	}
+	if v.thaw, err = p.thawOptions(c, v.at); err != nil {
+		return v, err
+	}
+	if v.opts.Level == verify.LevelHead && v.thaw.Tier != "" {
+		return v, usagef("--%s %s reads no data: there is nothing to thaw", levelFlag, v.opts.Level)
+	}
+	return v, nil
+}
+
+func (v *verification) run(ctx context.Context, pr *report.Printer, store archive, list []chosen) error {
+	// What is asked of a store at level head it knows of cold objects too.
+	if v.opts.Level != verify.LevelHead {
+		if err := v.p.thaw(ctx, store, list, v.thaw); err != nil {
+			return err
+		}
+	}
+	return v.p.eachBatch(ctx, pr, "verify", list, func(b chosen, task *progress.Task) error {
+		opts := v.opts
+		opts.Progress = func(rows int64) { task.Add(progress.Counts{Rows: rows}) }
+		rep, err := verify.Batch(ctx, store, b.Target, opts)
+		out := verifiedBatch(&rep, err)
+		if locks := retentionText(&rep, v.opts.RequireRetention > 0); locks != "" {
+			out.Facts = append(out.Facts, report.Fact{Label: "retention", Value: locks})
+		}
+		return pr.Batch(out)
+	})
+}
+
+// retentionText says for people until when the objects of a batch are locked; ""
+// when none is and always is false.
+func retentionText(rep *verify.Report, always bool) string {
+	var parts []string
+	locked := false
+	for _, o := range rep.Objects {
+		until := "not locked"
+		if o.RetainUntil != nil {
+			until, locked = "until "+o.RetainUntil.UTC().Format(time.RFC3339), true
+		}
+		parts = append(parts, path.Base(o.Key)+" "+until)
+	}
+	if !locked && !always {
+		return ""
+	}
+	return strings.Join(parts, ", ")
 }
 
 func tempDirFlags() []cli.Flag {
@@ -67,14 +147,14 @@ func tempDirFlags() []cli.Flag {
 }
 
 func (p *program) verifyOptions(c *cli.Context) (verify.Options, error) {
-	opts := verify.Options{Logger: p.log, TempDir: c.String(tempDirFlag)}
+	opts := verify.Options{Logger: p.log, TempDir: c.String(tempDirFlag), Now: p.now}
 	var err error
 	if opts.Level, err = verify.ParseLevel(c.String(levelFlag)); err != nil {
 		return opts, usagef("--%s: %v", levelFlag, err)
 	}
 	days := c.Int(requireRetentionFlag)
-	if c.IsSet(requireRetentionFlag) && (days < 1 || days > 36500) {
-		return opts, usagef("--%s is %d, want 1 to 36500 days", requireRetentionFlag, days)
+	if c.IsSet(requireRetentionFlag) && (days < 1 || days > maxLockDays) {
+		return opts, usagef("--%s is %d, want 1 to %d days", requireRetentionFlag, days, maxLockDays)
 	}
 	opts.RequireRetention = time.Duration(days) * 24 * time.Hour
 	return opts, nil

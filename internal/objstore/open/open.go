@@ -89,6 +89,13 @@ func Check(rawURL string) error {
 	return nil
 }
 
+// IsBucket reports whether rawURL, which Check has passed, names a bucket in COS
+// and no directory.
+func IsBucket(rawURL string) bool {
+	u, err := parse(rawURL)
+	return err == nil && u.Scheme == "cos"
+}
+
 // CheckPut refuses options with which no object can be put to the store that
 // rawURL names. Nothing is contacted: whether a bucket has object lock, or an
 // account the key of an encryption, only the bucket knows. The error wraps

@@ -83,6 +83,9 @@ func TestCheckPut(t *testing.T) {
 		{dir, objstore.PutOptions{Tags: map[string]string{"a": "b"}}, "no tags"},
 		{"s3://x", objstore.PutOptions{}, "neither file"},
 	} {
+		if got, want := IsBucket(test.url), test.url == bucket; got != want {
+			t.Errorf("IsBucket(%s) = %v", test.url, got)
+		}
 		err := CheckPut(test.url, test.opts)
 		if test.want == "" && err == nil {
 			continue
