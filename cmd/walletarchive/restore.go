@@ -32,14 +32,10 @@ func restoreCommand(p *program) *cli.Command {
 		Flags: flags(storeFlags(), selectionFlags(), dsnFlags(targetDSNFlag, "the target"), []cli.Flag{
 			&cli.StringFlag{Name: targetTableFlag, Value: outbox.DefaultTable, Usage: "`TABLE` to restore into, in the database of the DSN"},
 			&cli.BoolFlag{Name: dryRunFlag, Usage: "say what would be done and write nothing", DisableDefaultText: true},
-		}, strictPayloadFlags(), thawFlags(), tempDirFlags(), jsonFlags(), recordFlags(), progressFlags(), logFlags()),
+		}, toFlags(), strictPayloadFlags(), thawFlags(), tempDirFlags(), jsonFlags(), recordFlags(), progressFlags(), logFlags()),
 		CustomHelpTemplate: codes(exitArchive, exitNoBatch, exitTarget),
 		Action: p.action(func(ctx context.Context, c *cli.Context) error {
 			sel, err := p.selection(c, receiptNeeded)
-			if err != nil {
-				return err
-			}
-			dsn, err := p.needDSN(c, targetDSNFlag)
 			if err != nil {
 				return err
 			}
@@ -48,6 +44,13 @@ func restoreCommand(p *program) *cli.Command {
 				return err
 			}
 			thaws, err := p.thawOptions(c, at)
+			if err != nil {
+				return err
+			}
+			if c.IsSet(toFlag) {
+				return p.restoreToFile(ctx, c, sel, at, thaws)
+			}
+			dsn, err := p.needDSN(c, targetDSNFlag)
 			if err != nil {
 				return err
 			}
@@ -104,6 +107,8 @@ type restoring struct {
 	opts  restore.Options
 	thaw  thaw.Options
 	dsn   string
+	// into takes the batches when all are whole; nil puts them into the target.
+	into func(ctx context.Context, whole []verified) error
 }
 
 // verified is a batch whose rows may be restored.
@@ -134,6 +139,9 @@ func (r *restoring) run(ctx context.Context, list []chosen) error {
 	}
 	if len(whole) == 0 {
 		return nil
+	}
+	if r.into != nil {
+		return r.into(ctx, whole)
 	}
 	db, err := mysqldb.Open(ctx, r.dsn, mysqldb.Options{MaxConns: targetConns, Logger: r.p.log})
 	if err != nil {
