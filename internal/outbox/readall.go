@@ -71,6 +71,10 @@ func ReadAll(ctx context.Context, q mysqldb.Queryer, t *Table, appCode string, o
 // A Record is valid until the next one is asked for. Errors are those of
 // [ReadAll].
 func ReadByKeys(ctx context.Context, q mysqldb.Queryer, t *Table, appCode string, eventIDs []string) iter.Seq2[*manifest.Record, error] {
+	return readByKeys(ctx, q, t, appCode, eventIDs, ")")
+}
+
+func readByKeys(ctx context.Context, q mysqldb.Queryer, t *Table, appCode string, eventIDs []string, tail string) iter.Seq2[*manifest.Record, error] {
 	return func(yield func(*manifest.Record, error) bool) {
 		rq, err := newRowQuery(t, false)
 		if err != nil {
@@ -92,7 +96,7 @@ func ReadByKeys(ctx context.Context, q mysqldb.Queryer, t *Table, appCode string
 				}
 				query = mysqldb.AppendString(query, id)
 			}
-			if !readRows(ctx, q, dec, string(append(query, ')')), yield) {
+			if !readRows(ctx, q, dec, string(append(query, tail...)), yield) {
 				return
 			}
 		}
