@@ -58,6 +58,11 @@ func (r *restorer) attempt(ctx context.Context, careful bool) error {
 			return fmt.Errorf("begin the transaction: %w", err)
 		}
 	}
+	if !r.opts.DryRun {
+		if err := r.opts.begin(ctx); err != nil {
+			return errors.Join(err, a.rollback(ctx))
+		}
+	}
 	asked, err := a.transact(ctx, careful)
 	if asked {
 		return err
@@ -96,14 +101,20 @@ func (a *attempt) transact(ctx context.Context, careful bool) (asked bool, err e
 	if a.opts.DryRun {
 		return false, nil
 	}
-	if a.report.Missing == 0 {
-		a.report.State = Unchanged
-		return false, a.account()
-	}
-	if err := a.load(ctx); err != nil {
-		return false, err
+	unchanged := a.report.Missing == 0
+	if !unchanged {
+		if err := a.load(ctx); err != nil {
+			return false, err
+		}
 	}
 	if err := a.account(); err != nil {
+		return false, err
+	}
+	if unchanged && !a.opts.writes() {
+		a.report.State = Unchanged
+		return false, nil
+	}
+	if err := a.opts.beforeCommit(ctx, a.conn); err != nil {
 		return false, err
 	}
 	return true, a.commit(ctx)
@@ -137,7 +148,7 @@ func (a *attempt) look(ctx context.Context, careful bool) error {
 			if !a.present.add(row.Line) {
 				return fmt.Errorf("%w: line %d twice", errSortedRows, row.Line)
 			}
-			return nil
+			return a.opts.row(ctx, RowOutcome{Row: row, Outcome: Present, Respelled: f.likeness == sameValue})
 		},
 		stranger: func(got *manifest.Record) error {
 			if !strangers[got.EventID] {
@@ -212,7 +223,7 @@ func (a *attempt) commit(ctx context.Context) error {
 	defer cancel()
 	_, err := a.conn.ExecContext(commitCtx, "COMMIT")
 	if err == nil {
-		a.report.State = Committed
+		a.done()
 		return nil
 	}
 	a.broken = true
@@ -241,6 +252,14 @@ func (a *attempt) undone() {
 	a.respelled = 0
 }
 
+// done notes that the transaction was committed.
+func (a *attempt) done() {
+	a.report.State = Committed
+	if a.report.Missing == 0 {
+		a.report.State = Unchanged
+	}
+}
+
 // settleTimeout bounds how long the server is asked what became of a commit.
 const settleTimeout = 5 * time.Minute
 
@@ -257,8 +276,11 @@ func (a *attempt) settle(ctx context.Context, cause error) error {
 	case err != nil:
 		a.report.State = Unknown
 		return fmt.Errorf("%w: commit: %w; asking the server afterwards: %w", ErrOutcomeUnknown, cause, err)
+	case a.report.Missing == 0:
+		// Only hooks wrote, so that the rows do not tell; and the rows were there.
+		return fmt.Errorf("commit: %w", cause)
 	case missing == 0:
-		a.report.State = Committed
+		a.done()
 		a.log.InfoContext(ctx, "the commit went through")
 		return nil
 	case missing == a.report.Missing:
@@ -328,6 +350,9 @@ func (a *attempt) connect(ctx context.Context) (*sql.Conn, error) {
 func (a *attempt) awaitEnd(ctx context.Context, conn *sql.Conn) error {
 	query := "SELECT 1 FROM " + mysqldb.QuoteName(a.table.Name) + " WHERE " + mysqldb.QuoteName("app_code") + " = ? AND " +
 		mysqldb.QuoteName(eventIDColumn) + " = ? LOCK IN SHARE MODE"
+	if a.first == "" {
+		return nil
+	}
 	for {
 		var one int
 		err := conn.QueryRowContext(ctx, query, a.manifest.AppCode, a.first).Scan(&one)

@@ -17,7 +17,7 @@ import (
 )
 
 // sortedWindows is how many windows of rows are sorted in memory at once.
-const sortedWindows = 2
+const sortedWindows = 3
 
 // Batch restores the batch v into a table of db, which must be a pool of
 // mysqldb.Open. It uses one connection at a time.
@@ -85,7 +85,10 @@ func (r *restorer) run(ctx context.Context, v *verify.Verified) (err error) {
 	if err != nil {
 		return err
 	}
-	return r.transactions(ctx)
+	if err := r.transactions(ctx); err != nil || r.opts.DryRun {
+		return err
+	}
+	return r.opts.afterCommit(ctx)
 }
 
 // sort takes the rows out of the archive once, and what they need of a table.

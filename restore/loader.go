@@ -44,6 +44,9 @@ func (l *loader) window(ctx context.Context, w window) error {
 		return l.blame(ctx, todo, err)
 	}
 	l.added += int64(len(todo))
+	if err := l.opts.pause(ctx, len(todo)); err != nil {
+		return err
+	}
 	for l.witness != nil {
 		select {
 		case l.witness.in <- todo:
@@ -74,12 +77,12 @@ func (l *loader) finish(ctx context.Context) error {
 // hear takes down what the witness says, and looks for itself at what it doubts.
 func (l *loader) hear(ctx context.Context, t testimony) error {
 	for _, row := range t.same {
-		if err := l.confirm(row, identical); err != nil {
+		if err := l.confirm(ctx, row, identical); err != nil {
 			return err
 		}
 	}
 	for _, row := range t.respelled {
-		if err := l.confirm(row, sameValue); err != nil {
+		if err := l.confirm(ctx, row, sameValue); err != nil {
 			return err
 		}
 	}
@@ -116,7 +119,7 @@ func (l *loader) readBack(ctx context.Context, w window) error {
 			case f.likeness == differs:
 				return &RefusedError{Table: l.table.Name, Line: row.Line, EventID: row.EventID, Columns: f.changes, Err: ErrChanged}
 			}
-			return l.confirm(row, f.likeness)
+			return l.confirm(ctx, row, f.likeness)
 		},
 		stranger: func(*manifest.Record) error { return nil }, // its row is missing then
 	})
@@ -125,7 +128,7 @@ func (l *loader) readBack(ctx context.Context, w window) error {
 }
 
 // confirm notes that row is in the target.
-func (l *loader) confirm(row *manifest.Row, like likeness) error {
+func (l *loader) confirm(ctx context.Context, row *manifest.Row, like likeness) error {
 	if !l.inserted.add(row.Line) {
 		return fmt.Errorf("line %d was read back twice", row.Line)
 	}
@@ -134,7 +137,7 @@ func (l *loader) confirm(row *manifest.Row, like likeness) error {
 		l.report.Respelled++
 		l.respelled++
 	}
-	return nil
+	return l.opts.row(ctx, RowOutcome{Row: row, Outcome: Inserted, Respelled: like == sameValue})
 }
 
 // blame says for which row of w, and which of its columns, the server gave err.

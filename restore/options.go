@@ -14,7 +14,7 @@ import (
 const (
 	// DefaultWindowBytes is how much of a batch is in flight at once; see
 	// docs/DESIGN.md "Restoring".
-	DefaultWindowBytes = 8 << 20
+	DefaultWindowBytes = 4 << 20
 	// DefaultMaxAttempts is how often a transaction is begun for one batch.
 	DefaultMaxAttempts = 5
 )
@@ -44,7 +44,7 @@ type Options struct {
 	// means DefaultMaxAttempts, 1 never tries again.
 	MaxAttempts int
 	// TempDir takes a copy of the batch, sorted, as large as its NDJSON, when it
-	// is more than two windows; "" means os.TempDir. The file has no name.
+	// is more than three windows; "" means os.TempDir. The file has no name.
 	TempDir string
 	Now     func() time.Time // nil means time.Now
 	Logger  *slog.Logger     // nil discards
@@ -52,6 +52,8 @@ type Options struct {
 	// target as archived (in a dry run: were compared). It is called from one
 	// goroutine, and never told of the same row twice.
 	Progress func(rows int64)
+	// Hooks are called in this order.
+	Hooks []Hooks
 
 	// ignore, for tests, drops problems of the preflight, so that what they would
 	// have led to is seen.
