@@ -95,8 +95,10 @@ func (r *run) readData(ctx context.Context, m *manifest.Manifest) (*pass, error)
 		}
 		in = io.TeeReader(src, r.spool)
 	}
+	// A manifest that declares nothing, which is a fault already, must not lift
+	// the bound.
 	opts := manifest.ReaderOptions{
-		MaxLineBytes: r.opts.MaxLineBytes, MaxCompressedBytes: m.CompressedBytes, MaxUncompressedBytes: m.UncompressedBytes,
+		MaxLineBytes: r.opts.MaxLineBytes, MaxCompressedBytes: max(m.CompressedBytes, 1), MaxUncompressedBytes: max(m.UncompressedBytes, 1),
 	}
 	var figures manifest.Figures
 	switch r.opts.Level {
@@ -171,10 +173,7 @@ func (p *pass) checkObject(key string, m *manifest.Manifest) {
 // contentFault turns an error about what the data object holds into a fault.
 func contentFault(err error, key string, m *manifest.Manifest) (Fault, bool) {
 	f := Fault{Object: key, Got: err.Error()}
-	var syntax *manifest.SyntaxError
 	switch {
-	case errors.As(err, &syntax): // a line too long to hold
-		f.Check, f.Line, f.Want = CheckLine, syntax.Line, "a line within the limit"
 	case errors.Is(err, manifest.ErrTooManyAssets):
 		f.Check, f.Want = CheckTotalsByAsset, fmt.Sprintf("at most %d asset types", manifest.MaxAssetTypes)
 	case errors.Is(err, manifest.ErrTooLarge):

@@ -119,7 +119,6 @@ func (r *run) checkReceipt(m *manifest.Manifest, key string) {
 	differ(fs, column("app_code"), key, m.AppCode, rc.AppCode)
 	differ(fs, column("batch_id"), key, m.BatchID, rc.BatchID)
 	differ(fs, column("data_object_key"), key, m.DataObjectKey, rc.DataObjectKey)
-	differ(fs, column("schema_version"), key, m.SchemaVersion, rc.SchemaVersion)
 	differ(fs, column("row_count"), key, m.RowCount, rc.RowCount)
 	differ(fs, column("first_cursor"), key, m.FirstCursor, rc.FirstCursor())
 	differ(fs, column("last_cursor"), key, m.LastCursor, rc.LastCursor())

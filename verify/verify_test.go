@@ -385,6 +385,29 @@ func TestBatchReceiptColumns(t *testing.T) {
 	})
 }
 
+// TestBatchStopsAtABombWithoutADeclaredSize holds a manifest that declares no
+// bytes against an object that has many.
+func TestBatchStopsAtABombWithoutADeclaredSize(t *testing.T) {
+	for _, declared := range []int64{0, -1} {
+		b := batchtest.Pack(t, "wallet", rowsOf(50_000), nil)
+		m := b.Manifest
+		m.UncompressedBytes = declared
+		raw, err := manifest.EncodeManifest(&m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mark, err := manifest.EncodeSuccess(&manifest.Success{BatchID: m.BatchID, ManifestObjectKey: b.Location.ManifestKey(), ManifestSHA256: manifest.SumHash(raw), RowCount: m.RowCount})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Store[b.Location.ManifestKey()], b.Store[b.Location.SuccessKey()] = raw, mark
+		r, err := verify.Batch(t.Context(), b.Store, verify.Target{Location: b.Location}, verify.Options{})
+		if err != nil || !slices.Contains(checks(r), verify.CheckTooLarge) || r.Rows > 0 {
+			t.Errorf("declared %d: %v, faults %v after %d rows", declared, err, r.Faults, r.Rows)
+		}
+	}
+}
+
 func TestBatchAsksForVersions(t *testing.T) {
 	src, target := batchOf(t, 10)
 	target.Versions = verify.Versions{Data: "d", Manifest: "m", Success: "s"}
