@@ -92,10 +92,19 @@ func (c *rowCheck) row(row *manifest.Row) {
 	c.last, c.started = cur, true
 }
 
-// comparesByBytes reports whether a collation orders strings by their bytes,
-// as those do that MySQL and MariaDB call binary or ..._bin.
+// comparesByBytes reports whether a collation orders text like the bytes of its
+// UTF-8: those that are called binary or ..._bin, and of these only where the
+// charset is UTF-8 or a part of it. The bytes of latin1, for one, sort otherwise.
 func comparesByBytes(collation string) bool {
-	return collation == "binary" || strings.HasSuffix(collation, "_bin")
+	if collation == "binary" {
+		return true
+	}
+	charset, _, _ := strings.Cut(collation, "_")
+	switch charset {
+	case "ascii", "utf8", "utf8mb3", "utf8mb4":
+		return strings.HasSuffix(collation, "_bin")
+	}
+	return false
 }
 
 // orderable reports whether a _bin collation orders s like its bytes. Those that
