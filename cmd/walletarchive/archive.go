@@ -26,7 +26,16 @@ func (s *selection) against() string {
 // them, and calls work with them.
 func (p *program) withBatches(ctx context.Context, s selection, a archive, work func([]chosen) error) error {
 	if s.receiptFile != "" || s.ledgerDSN != "" {
-		return p.withReceipts(ctx, s, work)
+		return p.withReceipts(ctx, s, func(list []chosen) error {
+			// A receipt knows where its batch was written. Where the URL names a
+			// prefix, that is where the batches are now.
+			for i := range list {
+				if a.prefix != "" {
+					list[i].Location.Prefix = a.prefix
+				}
+			}
+			return work(list)
+		})
 	}
 	list, err := s.fromStore(ctx, a)
 	if err != nil {

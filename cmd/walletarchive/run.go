@@ -90,6 +90,7 @@ func newApp(p *program) *cli.App {
 		CustomAppHelpTemplate: cli.AppHelpTemplate + "\nEXIT CODES:\n" + exitHelp(exitCodes()...),
 		Commands: []*cli.Command{
 			receiptsCommand(p),
+			storeCommand(p),
 			schemaCommand(p),
 			versionCommand(p),
 			exportCommand(p),

@@ -36,6 +36,9 @@ type Line struct {
 	Status Status `json:"status"`
 	Detail string `json:"detail"` // what was found, or why it failed or was not tried
 	Remedy string `json:"remedy"` // what to do; "" for nothing
+	// Config is true when the line failed for what is set up on this machine, and
+	// nothing was contacted.
+	Config bool `json:"-"`
 }
 
 // Names of the lines, in their order. A directory has no credentials and no
@@ -131,6 +134,13 @@ func (r *run) fail(name string, err error, otherwise string) {
 	r.add(name, Fail, detail, cmp.Or(remedy, otherwise, tryAgain))
 }
 
+// misconfigured marks the line of name when what it failed for is set up here.
+func (r *run) misconfigured(name string, err error) {
+	l := r.found[name]
+	l.Config = errors.Is(err, objstore.ErrConfig)
+	r.found[name] = l
+}
+
 // describe parts an error from its remedy.
 func describe(err error) (detail, remedy string) {
 	var e *cosstore.Error
@@ -145,6 +155,7 @@ func describe(err error) (detail, remedy string) {
 func (r *run) all(ctx context.Context, rawURL string) {
 	if err := open.Check(rawURL); err != nil {
 		r.fail(URL, err, "write file:///dir, or cos://bucket-appid/prefix?region=…")
+		r.misconfigured(URL, err)
 		return
 	}
 	store, prefix, err := r.open(ctx, rawURL)
@@ -168,6 +179,7 @@ func (r *run) open(ctx context.Context, rawURL string) (objstore.Store, string, 
 		// The text was right, so it is the directory.
 		r.pass(URL, "well formed")
 		r.fail(Bucket, err, "make the directory, or correct the path")
+		r.misconfigured(Bucket, err)
 		return nil, "", err
 	}
 	detail := store.URL()
@@ -190,6 +202,7 @@ func (r *run) bucket(ctx context.Context, s *cosstore.Store) bool {
 	expires, err := s.Credentials(ctx)
 	if err != nil {
 		r.fail(Credentials, err, "set TENCENTCLOUD_SECRET_ID and TENCENTCLOUD_SECRET_KEY, or one of the other sources in docs/COS.md")
+		r.misconfigured(Credentials, err)
 		r.why = "there are no credentials"
 		return false
 	}

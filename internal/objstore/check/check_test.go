@@ -182,6 +182,9 @@ func TestTroubles(t *testing.T) {
 				t.Errorf("lines that did not pass (-want +got):\n%s\n%+v", diff, lines)
 			}
 			l := find(lines, test.line)
+			if want := test.name == "no credentials" || test.name == "half a pair"; l.Config != want {
+				t.Errorf("Config = %v of %+v, want %v", l.Config, l, want)
+			}
 			for _, want := range test.says {
 				if !strings.Contains(l.Detail+" | "+l.Remedy, want) {
 					t.Errorf("%+v, want %q in it", l, want)
@@ -263,7 +266,7 @@ func TestDirectory(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 	absent := Run(t.Context(), "file://"+filepath.Join(dir, "absent"), open.Options{})
-	if l := find(absent, Bucket); l.Status != Fail || OK(absent) {
+	if l := find(absent, Bucket); l.Status != Fail || !l.Config || OK(absent) {
 		t.Errorf("of a directory that is not there: %+v", l)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "absent")); !errors.Is(err, os.ErrNotExist) {
@@ -273,7 +276,7 @@ func TestDirectory(t *testing.T) {
 
 func TestBadURL(t *testing.T) {
 	lines := Run(t.Context(), "cos://id:hidden@archive-1250000000?region=ap-guangzhou", open.Options{})
-	if l := find(lines, URL); l.Status != Fail || l.Remedy == "" || strings.Contains(fmt.Sprint(lines), "hidden") {
+	if l := find(lines, URL); l.Status != Fail || !l.Config || l.Remedy == "" || strings.Contains(fmt.Sprint(lines), "hidden") {
 		t.Errorf("url: %+v", l)
 	}
 	if n := len(outcome(t, nil, lines)); n != len(names) {
