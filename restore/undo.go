@@ -1,0 +1,358 @@
+package restore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/hyapp/walletarchive/internal/mysqldb"
+	"github.com/hyapp/walletarchive/internal/outbox"
+	"github.com/hyapp/walletarchive/manifest"
+)
+
+// DefaultUndoRows is how many rows an undo takes back in one transaction.
+const DefaultUndoRows = 1000
+
+// ErrOtherTarget is returned by [Undo] for a receipt of another server, database
+// or table. Nothing was done.
+var ErrOtherTarget = errors.New("the receipt is of another target")
+
+// UndoOptions are the settings of [Undo]. The zero value takes everything back.
+type UndoOptions struct {
+	// DryRun looks at every row, under the same locks, and changes nothing.
+	DryRun bool
+	// AnyServer takes a server that says it is another one, such as a replica that
+	// was promoted. Rows are told by their hashes all the same.
+	AnyServer          bool
+	RowsPerTransaction int // 0 means DefaultUndoRows
+	MaxAttempts        int // of each transaction; 0 means DefaultMaxAttempts
+	// Pause, when not nil, is called after each transaction with the number of
+	// rows that it changed, and may wait.
+	Pause func(ctx context.Context, rows int) error
+	// Progress, when not nil, is told how many more rows were dealt with.
+	Progress func(rows int64)
+	Logger   *slog.Logger // nil discards
+}
+
+// UndoReport says what an undo did, or in a dry run would do. Every row that the
+// restore has inserted or overwritten is counted once in Removed, PutBack, Gone,
+// AlreadyBack or LeftCount.
+type UndoReport struct {
+	RunID  string         `json:"run_id"`
+	Ticket string         `json:"ticket"` // of the restore
+	Target TargetIdentity `json:"target"` // of the receipt
+	DryRun bool           `json:"dry_run"`
+	Rows   int64          `json:"rows"` // inserted or overwritten by the restore
+	// Unconfirmed transactions were sent to be committed and nobody has heard the
+	// answer. Those that turned out to be rolled back are not in Rows.
+	Unconfirmed int64 `json:"unconfirmed_transactions"`
+	Removed     int64 `json:"removed"`
+	PutBack     int64 `json:"put_back"`
+	// Gone rows were inserted and are not there any more.
+	Gone int64 `json:"gone"`
+	// AlreadyBack rows were overwritten and are again as they were before.
+	AlreadyBack int64 `json:"already_back"`
+	// Respelled of the rows put back have a payload that the server spells
+	// otherwise now, with the same value.
+	Respelled int64     `json:"respelled"`
+	LeftCount int64     `json:"left_count"`
+	Left      []LeftRow `json:"left"` // the first MaxConflicts
+	// Duration is of the whole undo.
+	Duration time.Duration `json:"-"`
+}
+
+// LeftRow is a row that was changed since the restore, and left.
+type LeftRow struct {
+	AppCode string  `json:"app_code"`
+	EventID string  `json:"event_id"`
+	Outcome Outcome `json:"outcome"` // of the restore
+	Why     string  `json:"why"`
+}
+
+// Complete reports whether the target is, as far as the receipt goes, as it was
+// before the restore. It is false after a dry run.
+func (r *UndoReport) Complete() bool {
+	return !r.DryRun && r.LeftCount == 0 && r.Removed+r.PutBack+r.Gone+r.AlreadyBack == r.Rows
+}
+
+// Undo takes a restore back: it removes the rows that the receipt says were
+// inserted and that have the same hash still, and puts back the ones that were
+// overwritten, in short transactions, the last of the restore first. Each row is
+// looked at under a lock before it is touched. A row that was changed since is
+// left and reported, and is no error. Undo may be run again at any time: what is
+// done already counts as Gone or AlreadyBack.
+//
+// A transaction of the receipt that was never confirmed is looked up first, in
+// the journal table where there is one. Else its rows decide: those that are in
+// the target as it left them are taken to be its own.
+//
+// The error is [ErrReceipt], [ErrOtherTarget], an [ErrConflict] when the target
+// would not take an old row back, ctx.Err(), or of the server. The report then
+// says what was done before it, each transaction whole.
+func Undo(ctx context.Context, db *sql.DB, r *Receipt, opts UndoOptions) (UndoReport, error) {
+	began := time.Now()
+	opts.RowsPerTransaction = cmp.Or(opts.RowsPerTransaction, DefaultUndoRows)
+	opts.MaxAttempts = cmp.Or(opts.MaxAttempts, DefaultMaxAttempts)
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	u := &undoing{db: db, receipt: r, opts: opts, report: UndoReport{
+		RunID: r.Header.RunID, Ticket: r.Header.Ticket, Target: r.Header.Target, DryRun: opts.DryRun, Left: []LeftRow{},
+	}}
+	err := u.run(ctx)
+	u.report.Duration = time.Since(began)
+	if err != nil {
+		return u.report, fmt.Errorf("undo run %.8s: %w", r.Header.RunID, err)
+	}
+	return u.report, nil
+}
+
+// undoing is the work on one receipt.
+type undoing struct {
+	db      *sql.DB
+	receipt *Receipt
+	opts    UndoOptions
+	table   outbox.Table
+	report  UndoReport
+}
+
+func (u *undoing) run(ctx context.Context) error {
+	want := u.receipt.Header.Target
+	if opts := &u.opts; opts.RowsPerTransaction < 0 || opts.MaxAttempts < 0 {
+		return errors.New("undo options: a negative bound")
+	}
+	here, err := IdentifyTarget(ctx, u.db, want.Table)
+	if err != nil {
+		return err
+	}
+	same := want
+	if u.opts.AnyServer {
+		same.Server = here.Server
+	}
+	if !here.Same(same) {
+		return fmt.Errorf("%w: it is about %s, this is %s", ErrOtherTarget, want, here)
+	}
+	if u.table, err = outbox.Describe(ctx, u.db, want.Table); err != nil {
+		return err
+	}
+	for _, t := range slices.Backward(u.receipt.Transactions) {
+		if err := u.transaction(ctx, &t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// transaction undoes one transaction of the restore.
+func (u *undoing) transaction(ctx context.Context, t *ReceiptTransaction) error {
+	switch t.State {
+	case Committed:
+	case Unknown:
+		if t.Rows.changed() == 0 {
+			return nil
+		}
+		u.report.Unconfirmed++
+		state, how, err := settleTransaction(ctx, u.db, u.receipt, t)
+		if err != nil {
+			return fmt.Errorf("find out what became of transaction %d: %w", t.Seq, err)
+		}
+		u.opts.Logger.WarnContext(ctx, "the commit of a transaction was never confirmed, and was looked up",
+			"transaction", t.Seq, "batch_id", t.BatchID, "state", state.String(), "how", how)
+		if state == RolledBack {
+			return nil
+		}
+	default:
+		return nil
+	}
+	u.report.Rows += t.Rows.changed()
+	return receiptChunks(u.receipt, t, u.opts.RowsPerTransaction, func(rows []*receiptRow) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		done, err := u.chunk(ctx, t.AppCode, rows)
+		if err != nil {
+			return err
+		}
+		u.report.add(done)
+		if u.opts.Progress != nil {
+			u.opts.Progress(int64(len(rows)))
+		}
+		if u.opts.Pause != nil {
+			return u.opts.Pause(ctx, int(done.Removed+done.PutBack))
+		}
+		return nil
+	})
+}
+
+// add counts what one transaction has done.
+func (r *UndoReport) add(d UndoReport) {
+	r.Removed += d.Removed
+	r.PutBack += d.PutBack
+	r.Gone += d.Gone
+	r.AlreadyBack += d.AlreadyBack
+	r.Respelled += d.Respelled
+	r.LeftCount += d.LeftCount
+	r.Left = append(r.Left, d.Left[:min(len(d.Left), MaxConflicts-len(r.Left))]...)
+}
+
+// chunk undoes rows in one transaction, which is begun again after a deadlock or
+// when its connection was lost: what it finds then tells what became of it.
+func (u *undoing) chunk(ctx context.Context, app string, rows []*receiptRow) (done UndoReport, err error) {
+	for n := 1; ; n++ {
+		err := inTransaction(ctx, u.db, !u.opts.DryRun, func(conn *sql.Conn) error {
+			done = UndoReport{}
+			return u.undo(ctx, conn, app, rows, &done)
+		})
+		if err == nil || n >= u.opts.MaxAttempts || ctx.Err() != nil || !mysqldb.IsConnLost(err) {
+			return done, err
+		}
+		u.opts.Logger.WarnContext(ctx, "undone by the server or the network, trying again", "attempt", n, "error", err)
+	}
+}
+
+func (u *undoing) undo(ctx context.Context, conn *sql.Conn, app string, rows []*receiptRow, done *UndoReport) error {
+	found, err := lockRows(ctx, conn, &u.table, app, rows)
+	if err != nil {
+		return err
+	}
+	var remove []string
+	var back []manifest.Record
+	for _, row := range rows {
+		got, there := found[row.EventID]
+		left := func(why string) {
+			done.LeftCount++
+			done.Left = append(done.Left, LeftRow{AppCode: app, EventID: row.EventID, Outcome: row.Outcome, Why: why})
+		}
+		switch {
+		case !there && row.Outcome == Inserted:
+			done.Gone++
+		case !there:
+			left("it was deleted since the restore")
+		case row.Outcome == Inserted && got != nil && got.RowHash() == row.RowHash:
+			remove = append(remove, row.EventID)
+		case row.Outcome == Inserted:
+			left("it was changed since the restore")
+		default:
+			old, err := manifest.DecodeLine(row.Old)
+			if err != nil {
+				return fmt.Errorf("%w: the old row of event_id %q: %w", ErrReceipt, clip(row.EventID), err)
+			}
+			switch {
+			case got != nil && got.RowHash() == row.RowHash:
+				back = append(back, old)
+			case got != nil && got.RowHash() == old.RowHash():
+				done.AlreadyBack++
+			default:
+				left("it was changed since the restore")
+			}
+		}
+	}
+	done.Removed, done.PutBack = int64(len(remove)), int64(len(back))
+	if u.opts.DryRun {
+		return nil
+	}
+	n, err := outbox.Delete(ctx, conn, &u.table, app, remove)
+	if err == nil && n != int64(len(remove)) {
+		err = fmt.Errorf("the server deleted %d of %d rows that were locked", n, len(remove))
+	}
+	if err != nil {
+		return err
+	}
+	return u.putBack(ctx, conn, app, back, done)
+}
+
+// putBack writes the old rows and reads them back.
+func (u *undoing) putBack(ctx context.Context, conn *sql.Conn, app string, back []manifest.Record, done *UndoReport) error {
+	if len(back) == 0 {
+		return nil
+	}
+	ids := make([]string, len(back))
+	byID := make(map[string]*manifest.Record, len(back))
+	for i := range back {
+		ids[i], byID[back[i].EventID] = back[i].EventID, &back[i]
+		if _, err := outbox.Update(ctx, conn, &u.table, &back[i]); err != nil {
+			if mysqldb.IsRetryable(err) || mysqldb.IsConnLost(err) || ctx.Err() != nil {
+				return err
+			}
+			return &RefusedError{Table: u.table.Name, EventID: back[i].EventID, Err: err}
+		}
+	}
+	var c comparer
+	for got, err := range outbox.ReadByKeys(ctx, conn, &u.table, app, ids) {
+		if err != nil {
+			return err
+		}
+		old := byID[got.EventID]
+		if old == nil {
+			continue
+		}
+		delete(byID, got.EventID)
+		like, changes, err := c.compare(&manifest.Row{Record: *old, LeafHash: c.leaf(old)}, got)
+		switch {
+		case err != nil:
+			return err
+		case like == differs:
+			return &RefusedError{Table: u.table.Name, EventID: got.EventID, Columns: changes, Err: ErrChanged}
+		case like == sameValue:
+			done.Respelled++
+		}
+	}
+	for id := range byID {
+		return &RefusedError{Table: u.table.Name, EventID: id, Err: ErrRowMissing}
+	}
+	return nil
+}
+
+// inTransaction calls f inside a READ COMMITTED transaction on a connection of
+// its own, which ends with COMMIT when commit says so and f returned nil, else
+// with ROLLBACK. A deadlock or a lock wait begins it again, some times. After a
+// commit without an answer the error is one of a lost connection.
+func inTransaction(ctx context.Context, db *sql.DB, commit bool, f func(*sql.Conn) error) error {
+	for n := 1; ; n++ {
+		err := tryTransaction(ctx, db, commit, f)
+		if err == nil || n >= DefaultMaxAttempts || ctx.Err() != nil || !mysqldb.IsRetryable(err) {
+			return err
+		}
+	}
+}
+
+func tryTransaction(ctx context.Context, db *sql.DB, commit bool, f func(*sql.Conn) error) (err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("connect to the target: %w", err)
+	}
+	ended := false
+	defer func() {
+		if ended {
+			err = errors.Join(err, conn.Close())
+			return
+		}
+		drop(conn) // which rolls back
+	}()
+	for _, s := range []string{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION"} {
+		if _, err := conn.ExecContext(ctx, s); err != nil {
+			return fmt.Errorf("begin the transaction: %w", err)
+		}
+	}
+	err = f(conn)
+	end := "ROLLBACK"
+	if err == nil && commit {
+		end = "COMMIT"
+	}
+	endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	defer cancel()
+	_, eerr := conn.ExecContext(endCtx, end)
+	ended = eerr == nil
+	if err != nil {
+		return err
+	}
+	if eerr != nil {
+		return fmt.Errorf("%s: %w", end, eerr)
+	}
+	return nil
+}
