@@ -41,7 +41,7 @@ var exitMeanings = map[int]string{
 	exitTarget:     "the target refused or differs",
 	exitLocked:     "another run holds the lock",
 	exitCleanup:    "the verdict is proven and printed, but cleaning up failed",
-	exitCancelled:  "cancelled by SIGINT or SIGTERM before a verdict",
+	exitCancelled:  "cancelled by SIGINT, SIGTERM or SIGHUP before a verdict",
 }
 
 // outcomeCodes are the codes of verdicts. One that is not here could not be
@@ -65,6 +65,7 @@ var exitRules = []struct {
 	{exitCleanup, func(err error) bool { return errors.As(err, new(*cleanupError)) }},
 	{exitCancelled, is(errCancelled)},
 	{exitLocked, is(ledger.ErrLocked)},
+	{exitLocked, is(restore.ErrJournalBusy)},
 	{exitArchive, outcomeOfIs(report.ArchiveWrong)},
 	{exitTarget, outcomeOfIs(report.TargetDiffers)},
 	{exitNoBatch, outcomeOfIs(report.NoBatch)},
@@ -86,6 +87,7 @@ var outcomeRules = []struct {
 	{report.TargetDiffers, is(ledger.ErrConflict)},
 	{report.TargetDiffers, is(ledger.ErrReadBack)},
 	{report.TargetDiffers, is(restore.ErrConflict)},
+	{report.TargetDiffers, is(restore.ErrOtherTarget)},
 	{report.NoBatch, is(verify.ErrNoBatch)},
 	{report.NoBatch, is(ledger.ErrNoReceipt)},
 	{report.NoBatch, is(errNothing)},

@@ -199,3 +199,40 @@ func TestDrillInterrupted(t *testing.T) {
 		})
 	}
 }
+
+// TestDrillWithoutAReader drills into a pipe that nobody reads, as under
+// "| head -1": the scratch database must not stay behind.
+func TestDrillWithoutAReader(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
+		db, dsn := newSource(t, s, 50)
+		store := "file://" + t.TempDir()
+		env := []string{"WALLETARCHIVE_SOURCE_DSN=" + dsn, "WALLETARCHIVE_LEDGER_DSN=" + dsn, "WALLETARCHIVE_SCRATCH=dsn:" + dsn}
+		if p := start(t, env, "export", "--app", "wallet", "--store", store, "--older-than", "24h"); p.code(t) != exitOK {
+			t.Fatalf("export: exit code %d: %s", p.ProcessState.ExitCode(), p.errs.String())
+		}
+		drills := "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME LIKE 'walletarchive_drill_%'"
+		before := count(t, db, drills)
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		p := &process{Cmd: exec.CommandContext(t.Context(), programName, "drill", "--app", "wallet", "--store", store, "--all")}
+		p.Env = append(os.Environ(), env...)
+		p.Stdout, p.Stderr = w, &p.errs
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if code := p.code(t); code != exitUnfinished {
+			t.Errorf("exit code %d (%v), want %d: %s", code, p.ProcessState, exitUnfinished, p.errs.String())
+		}
+		if after := count(t, db, drills); after != before {
+			t.Errorf("%d scratch databases are left behind", after-before)
+		}
+	})
+}
