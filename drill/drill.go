@@ -216,7 +216,7 @@ func (b *Batch) drill(ctx context.Context, v *verify.Verified, s Scratch, opts O
 			return err
 		}
 		r, err := restore.Batch(ctx, v, s.DB, restore.Options{
-			Table: b.Table, StrictPayload: opts.StrictPayload, Logger: opts.Logger,
+			Table: b.Table, StrictPayload: opts.StrictPayload, Logger: opts.Logger, Scratch: true,
 			Progress: func(rows int64) { opts.Progress(StepRestore, rows) },
 		})
 		b.Restore = &r

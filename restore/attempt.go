@@ -28,11 +28,16 @@ type attempt struct {
 	*restorer
 	conn   *sql.Conn
 	target target
-	// present and inserted are the lines that are known to be in the target.
-	present, inserted lines
-	respelled         int64  // of the inserted
-	first             string // event_id of the first row that was inserted
-	broken            bool   // the connection must not be used again
+	// present, inserted and overwritten are the lines that are known to be in the
+	// target as archived; different are those that it held otherwise.
+	present, inserted, overwritten, different lines
+
+	unreadable lines  // of the different: what the target holds is no record
+	staged     bool   // the temporary table is there
+	stuck      int64  // conflicts that no OnConflict resolves
+	respelled  int64  // of the inserted and overwritten
+	first      string // event_id of the first row that was inserted
+	broken     bool   // the connection must not be used again
 }
 
 // attempt begins a transaction and brings it to its end. careful looks up every
@@ -49,8 +54,13 @@ func (r *restorer) attempt(ctx context.Context, careful bool) error {
 			comparer: comparer{strict: r.opts.StrictPayload},
 		},
 		present: newLines(r.report.Rows), inserted: newLines(r.report.Rows),
+		overwritten: newLines(r.report.Rows), different: newLines(r.report.Rows), unreadable: newLines(r.report.Rows),
 	}
 	defer a.release()
+	if err := a.stage(ctx); err != nil {
+		return err
+	}
+	defer a.strike(ctx)
 	// Each statement sees what is committed, and no gaps are locked.
 	for _, s := range []string{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION"} {
 		if _, err := conn.ExecContext(ctx, s); err != nil {
@@ -95,13 +105,16 @@ func (a *attempt) transact(ctx context.Context, careful bool) (asked bool, err e
 	if err := a.look(ctx, careful); err != nil {
 		return false, err
 	}
-	if a.report.ConflictCount > 0 {
-		return false, &ConflictError{Table: a.table.Name, Count: a.report.ConflictCount, First: a.report.Conflicts}
+	judged := a.judge()
+	if judged == nil || a.opts.DryRun { // a plan names all there is to name
+		if err := a.rehearse(ctx); err != nil {
+			return false, err
+		}
 	}
-	if a.opts.DryRun {
-		return false, nil
+	if judged != nil || a.opts.DryRun {
+		return false, judged
 	}
-	unchanged := a.report.Missing == 0
+	unchanged := a.toWrite() == 0
 	if !unchanged {
 		if err := a.load(ctx); err != nil {
 			return false, err
@@ -127,7 +140,7 @@ func (a *attempt) look(ctx context.Context, careful bool) error {
 		return err
 	}
 	if empty && !careful {
-		a.report.Missing = a.report.Rows
+		a.report.Missing = a.report.Selected
 		a.progress()
 		return nil
 	}
@@ -139,8 +152,7 @@ func (a *attempt) look(ctx context.Context, careful bool) error {
 				a.report.Missing++
 				return nil
 			case f.likeness == differs:
-				a.conflict(Conflict{EventID: row.EventID, Line: row.Line, Columns: f.changes})
-				return nil
+				return a.differs(ctx, row, f)
 			case f.likeness == sameValue:
 				a.report.Respelled++
 			}
@@ -153,6 +165,7 @@ func (a *attempt) look(ctx context.Context, careful bool) error {
 		stranger: func(got *manifest.Record) error {
 			if !strangers[got.EventID] {
 				strangers[got.EventID] = true
+				a.stuck++
 				a.conflict(Conflict{EventID: got.EventID, Columns: []ColumnChange{{
 					Column: eventIDColumn, Archived: "another event_id that the target's collation takes for this one", Found: show(got, eventIDColumn),
 				}}})
@@ -165,6 +178,14 @@ func (a *attempt) look(ctx context.Context, careful bool) error {
 		a.progress()
 		return err
 	})
+}
+
+// toWrite counts the rows to be inserted or overwritten.
+func (a *attempt) toWrite() int64 {
+	if a.opts.OnConflict == Overwrite {
+		return a.report.Missing + a.report.ConflictCount - a.stuck
+	}
+	return a.report.Missing
 }
 
 func (a *attempt) conflict(c Conflict) {
@@ -181,14 +202,14 @@ func (a *attempt) load(ctx context.Context) error {
 		return err
 	}
 	a.report.Loader = writer.Method().String()
-	l := loader{attempt: a, writer: writer, dense: a.report.Missing == a.report.Rows}
+	l := loader{attempt: a, writer: writer, dense: a.report.Missing == a.report.Selected}
 	readBack := "on a second connection, meanwhile"
 	if l.witness, err = a.callWitness(ctx, l.dense); err != nil {
 		readBack = "on the same connection, since " + err.Error()
 	} else {
 		defer l.witness.dismiss()
 	}
-	a.log.InfoContext(ctx, "loading rows", "table", a.table.Name, "rows", a.report.Missing, "loader", a.report.Loader, "read_back", readBack)
+	a.log.InfoContext(ctx, "loading rows", "table", a.table.Name, "rows", a.toWrite(), "loader", a.report.Loader, "read_back", readBack)
 	err = windows(ctx, a.rows.sorted(), a.opts.WindowBytes, func(w window) error { return l.window(ctx, w) })
 	if err != nil {
 		return err
@@ -196,16 +217,30 @@ func (a *attempt) load(ctx context.Context) error {
 	return l.finish(ctx)
 }
 
-// account proves that every line of the batch was found in the target, once.
+// account proves that every selected line of the batch was found in the target
+// as archived, once, but for those that were skipped.
 func (a *attempt) account() error {
-	var n int64
+	var n, skipped int64
 	for line := int64(1); line <= a.report.Rows; line++ {
-		if a.present.has(line) != a.inserted.has(line) {
+		found := 0
+		for _, set := range []lines{a.present, a.inserted, a.overwritten} {
+			if set.has(line) {
+				found++
+			}
+		}
+		switch {
+		case found == 1 && a.different.has(line) == a.overwritten.has(line):
 			n++
+		case found == 0 && a.different.has(line):
+			skipped++
+		case found != 0:
+			return fmt.Errorf("line %d was found %d times", line, found)
 		}
 	}
-	if n != a.report.Rows || a.report.Present+a.report.Inserted != a.report.Rows {
-		return fmt.Errorf("%d of %d rows were compared, %d present and %d inserted", n, a.report.Rows, a.report.Present, a.report.Inserted)
+	r := &a.report
+	if skipped != r.Skipped || n+skipped != r.Selected || r.Present+r.Inserted+r.Overwritten != n {
+		return fmt.Errorf("%d of %d rows were compared, %d present, %d inserted, %d overwritten and %d skipped",
+			n+skipped, r.Selected, r.Present, r.Inserted, r.Overwritten, r.Skipped)
 	}
 	return nil
 }
@@ -247,7 +282,7 @@ func (a *attempt) undone() {
 	if a.report.Loader != "" && a.report.State != Unchanged {
 		a.report.State = RolledBack
 	}
-	a.report.Inserted = 0
+	a.report.Inserted, a.report.Overwritten = 0, 0
 	a.report.Respelled -= a.respelled
 	a.respelled = 0
 }
@@ -255,7 +290,7 @@ func (a *attempt) undone() {
 // done notes that the transaction was committed.
 func (a *attempt) done() {
 	a.report.State = Committed
-	if a.report.Missing == 0 {
+	if a.toWrite() == 0 {
 		a.report.State = Unchanged
 	}
 }
@@ -265,37 +300,38 @@ const settleTimeout = 5 * time.Minute
 
 // settle finds out on another connection what became of the commit that was
 // answered with cause. The result is nil when the server has every row, cause
-// when it has none of those that were missing, so that the transaction may be
+// when it has none of those that were written, so that the transaction may be
 // run again, and ErrOutcomeUnknown when it cannot tell.
 func (a *attempt) settle(ctx context.Context, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.opts.settle)
 	defer cancel()
-	missing, err := a.ask(ctx)
+	undone, err := a.ask(ctx)
+	written := a.toWrite()
 	a.report.CommitReadBack = true
 	switch {
 	case err != nil:
 		a.report.State = Unknown
 		return fmt.Errorf("%w: commit: %w; asking the server afterwards: %w", ErrOutcomeUnknown, cause, err)
-	case a.report.Missing == 0:
+	case written == 0:
 		// Only hooks wrote, so that the rows do not tell; and the rows were there.
 		return fmt.Errorf("commit: %w", cause)
-	case missing == 0:
+	case undone == 0:
 		a.done()
 		a.log.InfoContext(ctx, "the commit went through")
 		return nil
-	case missing == a.report.Missing:
+	case undone == written:
 		a.undone()
 		return fmt.Errorf("commit: %w; the server holds none of the rows", cause)
 	default:
 		a.report.State = Unknown
 		return fmt.Errorf("%w: commit: %w; the server holds %d of %d rows that were written", ErrOutcomeUnknown, cause,
-			a.report.Missing-missing, a.report.Missing)
+			written-undone, written)
 	}
 }
 
-// ask counts the rows of the batch that the target lacks. It waits until the
-// transaction whose fate is in question has ended on the server.
-func (a *attempt) ask(ctx context.Context) (missing int64, err error) {
+// ask counts the rows that were written and are as they were before. It waits
+// until the transaction whose fate is in question has ended on the server.
+func (a *attempt) ask(ctx context.Context) (undone int64, err error) {
 	conn, err := a.connect(ctx)
 	if err != nil {
 		return 0, err
@@ -307,11 +343,11 @@ func (a *attempt) ask(ctx context.Context) (missing int64, err error) {
 	t := target{q: conn, table: &a.table, appCode: a.manifest.AppCode, comparer: a.target.comparer}
 	var differ int64
 	v := visitor{
-		row: func(_ *manifest.Row, f found) error {
+		row: func(row *manifest.Row, f found) error {
 			switch {
-			case f.missing:
-				missing++
-			case f.likeness == differs:
+			case f.missing && a.inserted.has(row.Line), f.likeness == differs && a.overwritten.has(row.Line) && !f.missing:
+				undone++
+			case (f.missing || f.likeness == differs) && !a.different.has(row.Line):
 				differ++
 			}
 			return nil
@@ -320,9 +356,9 @@ func (a *attempt) ask(ctx context.Context) (missing int64, err error) {
 	}
 	err = windows(ctx, a.rows.sorted(), a.opts.WindowBytes, func(w window) error { return t.compare(ctx, w, false, v) })
 	if err == nil && differ > 0 {
-		err = fmt.Errorf("%d rows differ from the archive now", differ)
+		err = fmt.Errorf("%d rows are missing or differ from the archive now", differ)
 	}
-	return missing, err
+	return undone, err
 }
 
 // connect tries for as long as ctx allows, since a server that went away may be

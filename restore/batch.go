@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -46,7 +47,7 @@ func Batch(ctx context.Context, v *verify.Verified, db *sql.DB, opts Options) (R
 		log: opts.Logger.With("app_code", m.AppCode, "batch_id", m.BatchID),
 		report: Report{
 			AppCode: m.AppCode, BatchID: m.BatchID, Table: opts.Table, DryRun: opts.DryRun, Rows: m.RowCount,
-			Problems: []Problem{}, Conflicts: []Conflict{},
+			Problems: []Problem{}, Conflicts: []Conflict{}, ConflictColumns: map[string]int64{},
 		},
 	}
 	began := opts.Now()
@@ -68,6 +69,8 @@ type restorer struct {
 	rows     *sorter
 	report   Report
 	told     int64 // rows that Progress was told of
+	// rehearsed says that there is no rehearsal to be made any more.
+	rehearsed bool
 }
 
 func (r *restorer) run(ctx context.Context, v *verify.Verified) (err error) {
@@ -94,19 +97,25 @@ func (r *restorer) run(ctx context.Context, v *verify.Verified) (err error) {
 // sort takes the rows out of the archive once, and what they need of a table.
 func (r *restorer) sort(ctx context.Context, v *verify.Verified) (*outbox.Needs, error) {
 	var needs outbox.Needs
+	all := int64(0)
 	for row, err := range v.Rows(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("read the archived rows: %w", err)
+		}
+		all++
+		if r.opts.Select != nil && !r.opts.Select(&row.Record) {
+			continue
 		}
 		needs.Add(&row.Record)
 		if err := r.rows.add(row); err != nil {
 			return nil, err
 		}
 	}
-	if r.rows.rows != r.manifest.RowCount {
+	if all != r.manifest.RowCount {
 		// verify.Open has counted them.
-		return nil, fmt.Errorf("read the archived rows: %d of %d", r.rows.rows, r.manifest.RowCount)
+		return nil, fmt.Errorf("read the archived rows: %d of %d", all, r.manifest.RowCount)
 	}
+	r.report.Selected = r.rows.rows
 	return &needs, r.rows.finish()
 }
 
@@ -133,11 +142,15 @@ func (r *restorer) preflight(ctx context.Context, needs *outbox.Needs) error {
 		}
 		found = r.table.CheckTarget(needs, settings, r.manifest.EventIDCollation)
 		found = append(found, r.checkFidelity()...)
+		found = append(found, r.checkTriggers()...)
 	}
 	r.report.Problems = []Problem{} // of this try
 	fatal := &PreflightError{Table: r.opts.Table}
 	for _, f := range found {
 		p := Problem(f)
+		if p.Code == outbox.HasTrigger && r.opts.AllowTriggers {
+			p.Fatal = false
+		}
 		if r.opts.ignore(p) {
 			continue
 		}
@@ -178,6 +191,28 @@ func (r *restorer) checkFidelity() []outbox.Problem {
 	return all
 }
 
+// checkTriggers lists the triggers that package outbox is silent about, since
+// they run for other statements than INSERT.
+func (r *restorer) checkTriggers() []outbox.Problem {
+	var all []outbox.Problem
+	for _, tr := range r.table.Triggers {
+		switch tr.Event {
+		case "INSERT":
+		case "UPDATE":
+			if r.opts.OnConflict == Overwrite {
+				all = append(all, outbox.Problem{Code: outbox.HasTrigger, Fatal: true, Detail: fmt.Sprintf(
+					"trigger %s runs %s every row that is overwritten", tr.Name, strings.ToLower(tr.Timing))})
+				continue
+			}
+			fallthrough
+		default:
+			all = append(all, outbox.Problem{Code: outbox.HasTrigger, Detail: fmt.Sprintf(
+				"trigger %s runs %s %s and not for this restore", tr.Name, strings.ToLower(tr.Timing), tr.Event)})
+		}
+	}
+	return all
+}
+
 // transactions runs one after another until one comes to its end.
 func (r *restorer) transactions(ctx context.Context) error {
 	careful := false
@@ -188,12 +223,13 @@ func (r *restorer) transactions(ctx context.Context) error {
 			careful = true
 			return true
 		}
-		return mysqldb.IsRetryable(err) || mysqldb.IsConnLost(err)
+		return errors.Is(err, errMeanwhile) || mysqldb.IsRetryable(err) || mysqldb.IsConnLost(err)
 	}
 	return r.retry(ctx, again, func() error {
 		r.report.Attempts++
 		r.report.Present, r.report.Missing, r.report.Inserted, r.report.Respelled = 0, 0, 0, 0
-		r.report.ConflictCount, r.report.Conflicts = 0, []Conflict{}
+		r.report.Overwritten, r.report.Skipped = 0, 0
+		r.report.ConflictCount, r.report.Conflicts, r.report.ConflictColumns = 0, []Conflict{}, map[string]int64{}
 		r.report.State, r.report.CommitReadBack = Untouched, false
 		return r.attempt(ctx, careful)
 	})
@@ -226,7 +262,7 @@ func (r *restorer) retry(ctx context.Context, again func(error) bool, f func() e
 
 // progress tells of rows that were not told of in an earlier attempt.
 func (r *restorer) progress() {
-	done := r.report.Present + r.report.Inserted
+	done := r.report.Present + r.report.Inserted + r.report.Overwritten + r.report.Skipped
 	if r.opts.DryRun {
 		done = r.report.Present + r.report.Missing + r.report.ConflictCount
 	}

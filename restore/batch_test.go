@@ -477,7 +477,10 @@ func TestBatchCancelledAtTheEnd(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for _, opts := range []Options{{WindowBytes: -1}, {StatementBytes: -1}, {MaxAttempts: -1}, {Method: 9}} {
+	for _, opts := range []Options{
+		{WindowBytes: -1}, {StatementBytes: -1}, {MaxAttempts: -1}, {Method: 9},
+		{OnConflict: 3}, {OnConflict: -1}, {ConfirmOverwrite: 1}, {OnConflict: Skip, ConfirmOverwrite: 1}, {RelayQuery: "1) OR (1"},
+	} {
 		if _, err := opts.withDefaults(); err == nil {
 			t.Errorf("%+v is taken", opts)
 		}
@@ -486,7 +489,7 @@ func TestOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Options{Table: outbox.DefaultTable, WindowBytes: DefaultWindowBytes, MaxAttempts: DefaultMaxAttempts}
+	want := Options{Table: outbox.DefaultTable, WindowBytes: DefaultWindowBytes, MaxAttempts: DefaultMaxAttempts, RelayQuery: DefaultRelayQuery}
 	ignore := cmp.Options{cmpopts.IgnoreFields(Options{}, "Now", "Logger", "Progress"), cmpopts.IgnoreUnexported(Options{})}
 	if diff := cmp.Diff(want, got, ignore); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)

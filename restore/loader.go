@@ -25,17 +25,30 @@ type loader struct {
 // window writes the rows of w that were missing and reads them back, or has the
 // witness do so.
 func (l *loader) window(ctx context.Context, w window) error {
-	todo := w
+	todo, over := w, window(nil)
 	if !l.dense {
 		todo = nil
 		for _, row := range w {
-			if !l.present.has(row.Line) {
+			switch {
+			case l.present.has(row.Line):
+			case !l.different.has(row.Line):
 				todo = append(todo, row)
+			case l.opts.OnConflict == Overwrite:
+				over = append(over, row)
 			}
 		}
 	}
+	if err := l.replace(ctx, over); err != nil {
+		return err
+	}
+	if err := l.relay(ctx, over); err != nil {
+		return err
+	}
 	if len(todo) == 0 {
-		return nil
+		if len(over) == 0 {
+			return nil
+		}
+		return l.opts.pause(ctx, len(over))
 	}
 	if l.first == "" {
 		l.first = todo[0].EventID
@@ -44,7 +57,10 @@ func (l *loader) window(ctx context.Context, w window) error {
 		return l.blame(ctx, todo, err)
 	}
 	l.added += int64(len(todo))
-	if err := l.opts.pause(ctx, len(todo)); err != nil {
+	if err := l.relay(ctx, todo); err != nil {
+		return err
+	}
+	if err := l.opts.pause(ctx, len(todo)+len(over)); err != nil {
 		return err
 	}
 	for l.witness != nil {
@@ -101,23 +117,25 @@ func (l *loader) hear(ctx context.Context, t testimony) error {
 }
 
 func (l *loader) write(ctx context.Context, w window) error {
+	return add(ctx, l.writer, w)
+}
+
+// add gives the rows of w to a writer and sees them written.
+func add(ctx context.Context, writer *outbox.Writer, w window) error {
 	for _, row := range w {
-		if err := l.writer.Add(ctx, &row.Record); err != nil {
+		if err := writer.Add(ctx, &row.Record); err != nil {
 			return err
 		}
 	}
-	return l.writer.Flush(ctx)
+	return writer.Flush(ctx)
 }
 
 // readBack finds every row of w in the target, as it was written.
 func (l *loader) readBack(ctx context.Context, w window) error {
 	err := l.target.compare(ctx, w, l.dense, visitor{
 		row: func(row *manifest.Row, f found) error {
-			switch {
-			case f.missing:
-				return &RefusedError{Table: l.table.Name, Line: row.Line, EventID: row.EventID, Err: ErrRowMissing}
-			case f.likeness == differs:
-				return &RefusedError{Table: l.table.Name, Line: row.Line, EventID: row.EventID, Columns: f.changes, Err: ErrChanged}
+			if err := l.refuse(row, f); err != nil {
+				return err
 			}
 			return l.confirm(ctx, row, f.likeness)
 		},
@@ -125,6 +143,17 @@ func (l *loader) readBack(ctx context.Context, w window) error {
 	})
 	l.progress()
 	return err
+}
+
+// refuse returns an error when a row was not found as it was written.
+func (l *loader) refuse(row *manifest.Row, f found) error {
+	switch {
+	case f.missing:
+		return &RefusedError{Table: l.table.Name, Line: row.Line, EventID: row.EventID, Err: ErrRowMissing}
+	case f.likeness == differs:
+		return &RefusedError{Table: l.table.Name, Line: row.Line, EventID: row.EventID, Columns: f.changes, Err: ErrChanged}
+	}
+	return nil
 }
 
 // confirm notes that row is in the target.

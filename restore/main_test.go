@@ -176,7 +176,7 @@ func linesOf(rows []manifest.Record) map[string]string {
 // testOptions are those of most tests: windows of a few rows, and no patience.
 func testOptions(t testing.TB) Options {
 	return Options{
-		WindowBytes: 4 << 10, TempDir: t.TempDir(), backoff: time.Millisecond,
+		Scratch: true, WindowBytes: 4 << 10, TempDir: t.TempDir(), backoff: time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 }

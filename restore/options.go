@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hyapp/walletarchive/internal/outbox"
+	"github.com/hyapp/walletarchive/manifest"
 )
 
 // Defaults of [Options].
@@ -29,6 +30,28 @@ type Options struct {
 	// StrictPayload takes a payload that the server spells otherwise for a
 	// difference, although its value is the same under exact decimal arithmetic.
 	StrictPayload bool
+	// Select chooses the rows to restore, after the whole batch was verified; nil
+	// chooses all. It is called from one goroutine and must not change the record.
+	Select func(*manifest.Record) bool
+	// OnConflict says what becomes of rows that the target holds otherwise.
+	OnConflict OnConflict
+	// ConfirmOverwrite is how many rows of the batch Overwrite is to overwrite: if
+	// it finds another number, nothing is written. A dry run finds the number.
+	ConfirmOverwrite int64
+	// AllowTriggers restores although triggers of the target will run. Their
+	// effects on other tables are theirs; what they do to the rows is found.
+	AllowTriggers bool
+	// RelayQuery is the condition, in SQL, by which a relay picks rows of the
+	// table to dispatch; "" means DefaultRelayQuery. It must select none of what
+	// is restored, before anything is written and after; see CheckRelayQuery.
+	RelayQuery string
+	// Rehearsed says that a dry run with the same options has just passed, so that
+	// the rehearsal is left out.
+	Rehearsed bool
+	// Scratch says that the target is a private table with no relay, thrown away
+	// afterwards: no rehearsal is made and no relay asked about. What was written
+	// is read back as ever.
+	Scratch bool
 	// Method is how rows are handed to the server. The zero value, outbox.Auto,
 	// is LOAD DATA LOCAL where the server allows it, else INSERT.
 	Method outbox.Method
@@ -77,6 +100,16 @@ func (o Options) withDefaults() (Options, error) {
 	case outbox.Auto, outbox.Insert, outbox.LoadData:
 	default:
 		return o, fmt.Errorf("restore options: unknown method %d", int(o.Method))
+	}
+	switch {
+	case o.OnConflict < Fail || o.OnConflict > Overwrite:
+		return o, fmt.Errorf("restore options: unknown %s", o.OnConflict)
+	case o.ConfirmOverwrite != 0 && o.OnConflict != Overwrite:
+		return o, errors.New("restore options: rows to overwrite are confirmed, and none may be")
+	}
+	o.RelayQuery = cmp.Or(o.RelayQuery, DefaultRelayQuery)
+	if err := CheckRelayQuery(o.RelayQuery); err != nil {
+		return o, fmt.Errorf("restore options: %w", err)
 	}
 	o.Table = cmp.Or(o.Table, outbox.DefaultTable)
 	o.WindowBytes = cmp.Or(o.WindowBytes, DefaultWindowBytes)

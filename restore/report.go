@@ -52,8 +52,8 @@ func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 const MaxConflicts = 100
 
 // Report says what a restore of one batch found and did. Once the target was
-// looked at, every row of the batch is present, missing, or a conflict that names
-// its line.
+// looked at, every selected row of the batch is present, missing, or a conflict
+// that names its line.
 type Report struct {
 	AppCode       string           `json:"app_code"`
 	BatchID       manifest.BatchID `json:"batch_id"`
@@ -66,6 +66,9 @@ type Report struct {
 	// Problems are what the preflight found, the fatal ones among them.
 	Problems []Problem `json:"problems"`
 	Rows     int64     `json:"rows"` // of the batch
+	// Selected rows of the batch are what was asked for: all, without
+	// Options.Select.
+	Selected int64 `json:"selected"`
 	// Present rows were there before, with their archived value. Missing ones
 	// were not there.
 	Present int64 `json:"present"`
@@ -73,12 +76,21 @@ type Report struct {
 	// Inserted rows were written and read back, and are in the target when State
 	// is Committed.
 	Inserted int64 `json:"inserted"`
-	// Respelled of the present and inserted rows have a payload that is spelled
+	// Overwritten rows were there otherwise and are as archived now; skipped ones
+	// were left as they are. Both are among the conflicts.
+	Overwritten int64 `json:"overwritten"`
+	Skipped     int64 `json:"skipped"`
+	// Respelled of the present, inserted and overwritten rows have a payload that is spelled
 	// otherwise and has the same value.
 	Respelled     int64      `json:"respelled"`
 	ConflictCount int64      `json:"conflict_count"`
 	Conflicts     []Conflict `json:"conflicts"` // the first MaxConflicts by event_id
-	State         State      `json:"state"`
+	// ConflictColumns counts the conflicts by column that differs.
+	ConflictColumns map[string]int64 `json:"conflict_columns"`
+	// Rehearsal is what a temporary table of the target's definition made of the
+	// rows to be written; nil when there was none.
+	Rehearsal *Rehearsal `json:"rehearsal,omitempty"`
+	State     State      `json:"state"`
 	// CommitReadBack says that the answer to the commit was lost, and State is
 	// what the server was found to hold afterwards.
 	CommitReadBack bool          `json:"commit_read_back"`
@@ -86,11 +98,13 @@ type Report struct {
 	Duration       time.Duration `json:"-"`
 }
 
-// Complete reports whether the target holds the whole batch as archived: every
-// row was compared, and is there for good. It is false after a dry run.
+// Complete reports whether the target holds all selected rows as archived: every
+// one was compared, and is there for good. It is false after a dry run, and when
+// a row was skipped.
 func (r *Report) Complete() bool {
-	done := r.State == Committed || r.State == Unchanged && r.Inserted == 0
-	return done && !r.DryRun && r.Rows > 0 && r.ConflictCount == 0 && r.Inserted == r.Missing && r.Inserted+r.Present == r.Rows
+	done := r.State == Committed || r.State == Unchanged && r.Inserted+r.Overwritten == 0
+	return done && !r.DryRun && r.Rows > 0 && r.ConflictCount == r.Overwritten && r.Inserted == r.Missing &&
+		r.Inserted+r.Present+r.Overwritten == r.Selected
 }
 
 // Problem is one thing about the target that stands, or may stand, in the way;

@@ -13,7 +13,8 @@ import (
 // found is what the target holds under the key of one row of the batch.
 type found struct {
 	likeness likeness
-	changes  []ColumnChange // when likeness is differs
+	changes  []ColumnChange   // when likeness is differs
+	got      *manifest.Record // valid during the call only; nil when missing, or when it is no record
 	missing  bool
 }
 
@@ -143,5 +144,5 @@ func (t *target) visit(w window, i int, got *manifest.Record, v visitor) error {
 	if err != nil {
 		return err
 	}
-	return v.row(w[i], found{likeness: like, changes: changes})
+	return v.row(w[i], found{likeness: like, changes: changes, got: got})
 }
