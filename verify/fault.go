@@ -119,6 +119,9 @@ type faults struct {
 
 func (fs *faults) add(f Fault) { fs.addN(f, 1) }
 
+// has reports whether a fault of a check was found.
+func (fs *faults) has(c Check) bool { return fs.n[c] > 0 }
+
 // addN counts n faults of which f is the one to show.
 func (fs *faults) addN(f Fault, n int64) {
 	if n <= 0 {

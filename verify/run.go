@@ -155,7 +155,7 @@ func (r *run) description(ctx context.Context) (m *manifest.Manifest, err error)
 	if err != nil {
 		return nil, err
 	}
-	if r.successBytes == nil && r.target.Receipt == nil {
+	if r.target.Receipt == nil && r.faults.has(CheckObjectMissing) {
 		return nil, fmt.Errorf("batch %s: %w", loc.BatchID, ErrNoBatch)
 	}
 	r.manifestBytes, err = r.small(ctx, loc.ManifestKey(), r.target.Versions.Manifest)

@@ -178,6 +178,22 @@ func TestBatchWithoutAnObject(t *testing.T) {
 	}
 }
 
+// A marker that is there and damaged is a fault, also for who has no receipt: the
+// batch is not absent.
+func TestBatchWithADamagedMarker(t *testing.T) {
+	src, target := batchOf(t, 10)
+	key := target.Location.SuccessKey()
+	bad := answer{body: flipped(src[key]), end: &objstore.CorruptError{Key: key, Kind: objstore.CRCMismatch, Got: "1", Want: "2"}}
+	for _, receipt := range []*manifest.Receipt{target.Receipt, nil} {
+		target.Receipt = receipt
+		f := &faulty{Store: src, gets: map[string][]answer{key: {bad, bad}}}
+		r, err := verify.Batch(t.Context(), f, target, verify.Options{})
+		if diff := cmp.Diff([]verify.Check{verify.CheckObjectCRC64}, checks(r)); err != nil || diff != "" {
+			t.Errorf("with receipt %t: Batch = %v, faults (-want +got):\n%s", receipt != nil, err, diff)
+		}
+	}
+}
+
 func TestBatchHead(t *testing.T) {
 	src, target := batchOf(t, 10)
 	crc := manifest.CRC64(7)
