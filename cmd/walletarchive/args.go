@@ -39,7 +39,9 @@ func arrange(app *cli.App, args []string) ([]string, error) {
 		}
 		c := commands[i]
 		out, rest = append(out, word), rest[1:]
-		if len(c.Subcommands) == 0 {
+		// A command with flags does something itself, unless a subcommand is named.
+		own := len(c.Flags) > 0 && (len(rest) == 0 || !slices.ContainsFunc(c.Subcommands, func(s *cli.Command) bool { return s.HasName(rest[0]) }))
+		if len(c.Subcommands) == 0 || own {
 			arranged, err := arrangeFlags(c.Flags, rest)
 			return append(out, arranged...), err
 		}

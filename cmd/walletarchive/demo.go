@@ -115,7 +115,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return fmt.Errorf("make the target table: %w", err)
 	}
 	for _, app := range demoApps {
-		if err := d.do(ctx, step{title: "Restore them into a second table", args: with("restore", app, "--all", "--target-dsn-file", d.dsnFile, "--target-table", demoTarget)}); err != nil {
+		if err := d.do(ctx, step{title: "Restore them into a second table", args: with("restore", app, "--all", "--target-dsn-file", d.dsnFile, "--target-table", demoTarget,
+			"--journal", filepath.Join(d.dir, "restore-"+app+".ndjson"))}); err != nil {
 			return err
 		}
 	}

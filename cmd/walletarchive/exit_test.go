@@ -66,6 +66,8 @@ func TestExitCode(t *testing.T) {
 		{"the ledger holds something else", wrapped(&ledger.ConflictError{}), false, exitTarget},
 		{"the ledger gives something else back", wrapped(ledger.ErrReadBack), false, exitTarget},
 		{"another run", wrapped(ledger.ErrLocked), false, exitLocked},
+		{"another run with this journal", wrapped(restore.ErrJournalBusy), false, exitLocked},
+		{"a receipt of another target", wrapped(restore.ErrOtherTarget), false, exitTarget},
 		{"a lock that was lost", wrapped(ledger.ErrLockLost), false, exitUnfinished},
 		{"an outcome that is not known", wrapped(ledger.ErrOutcomeUnknown), false, exitUnfinished},
 		{"no such batch", wrapped(verify.ErrNoBatch), false, exitNoBatch},

@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -20,7 +22,20 @@ func TestMain(m *testing.M) {
 // servers runs the tests and stops the servers that they started.
 type servers struct{ m *testing.M }
 
-func (s servers) Run() int { return mysqltest.Main(s.m) }
+// Run keeps the receipts of restores out of the home of whoever runs the tests.
+func (s servers) Run() int {
+	dir, err := os.MkdirTemp("", "walletarchive-state-*")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Setenv(stateDirEnv, dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return mysqltest.Main(s.m)
+}
 
 // TestScript runs testdata/script: the binary as a user calls it. Scripts see
 // none of the environment of the machine that runs the tests.

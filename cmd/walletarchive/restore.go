@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
@@ -32,8 +33,9 @@ func restoreCommand(p *program) *cli.Command {
 		Flags: flags(storeFlags(), selectionFlags(), dsnFlags(targetDSNFlag, "the target"), []cli.Flag{
 			&cli.StringFlag{Name: targetTableFlag, Value: outbox.DefaultTable, Usage: "`TABLE` to restore into, in the database of the DSN"},
 			&cli.BoolFlag{Name: dryRunFlag, Usage: "say what would be done and write nothing", DisableDefaultText: true},
-		}, toFlags(), strictPayloadFlags(), thawFlags(), tempDirFlags(), jsonFlags(), recordFlags(), progressFlags(), logFlags()),
-		CustomHelpTemplate: codes(exitArchive, exitNoBatch, exitTarget),
+		}, toFlags(), journalFlags(), strictPayloadFlags(), thawFlags(), tempDirFlags(), jsonFlags(), recordFlags(), progressFlags(), logFlags()),
+		Subcommands:        []*cli.Command{restoreUndoCommand(p)},
+		CustomHelpTemplate: codes(exitArchive, exitNoBatch, exitTarget, exitLocked),
 		Action: p.action(func(ctx context.Context, c *cli.Context) error {
 			sel, err := p.selection(c, receiptNeeded)
 			if err != nil {
@@ -54,6 +56,10 @@ func restoreCommand(p *program) *cli.Command {
 			if err != nil {
 				return err
 			}
+			journal, err := p.journalOptions(c)
+			if err != nil {
+				return err
+			}
 			opts := p.restoreOptions(c)
 			return p.judge(ctx, c, report.PrinterOptions{
 				Store: at.url, Against: sel.against(), Facts: restoreFacts(opts),
@@ -64,7 +70,7 @@ func restoreCommand(p *program) *cli.Command {
 				}
 				defer store.close()
 				return p.withBatches(ctx, sel, store, func(list []chosen) error {
-					r := restoring{p: p, pr: pr, store: store, opts: opts, thaw: thaws, dsn: dsn}
+					r := restoring{p: p, pr: pr, store: store, opts: opts, thaw: thaws, dsn: dsn, journal: journal}
 					return r.run(ctx, list)
 				})
 			})
@@ -101,12 +107,13 @@ func restoreFacts(opts restore.Options) []report.Fact {
 
 // restoring is one run of restore.
 type restoring struct {
-	p     *program
-	pr    *report.Printer
-	store archive
-	opts  restore.Options
-	thaw  thaw.Options
-	dsn   string
+	p       *program
+	pr      *report.Printer
+	store   archive
+	opts    restore.Options
+	thaw    thaw.Options
+	dsn     string
+	journal journalOptions
 	// into takes the batches when all are whole; nil puts them into the target.
 	into func(ctx context.Context, whole []verified) error
 }
@@ -148,6 +155,24 @@ func (r *restoring) run(ctx context.Context, list []chosen) error {
 		return fmt.Errorf("open the target: %w", err)
 	}
 	defer db.Close()
+	return r.load(ctx, db, whole)
+}
+
+// load restores each batch, and keeps the receipt of it.
+func (r *restoring) load(ctx context.Context, db *sql.DB, whole []verified) (err error) {
+	opts := r.opts
+	var journal *restore.Journal // nil in a dry run
+	complete := false
+	if !opts.DryRun {
+		journal, err = r.p.openJournal(ctx, db, r.journal, planID(whole, "", opts), opts.Table)
+		if errors.Is(err, restore.ErrOtherRun) {
+			return r.refuse(whole, "journal", err)
+		}
+		if err != nil {
+			return errors.Join(err, r.leave(whole, "not tried without a receipt of it"))
+		}
+		defer func() { err = errors.Join(err, journal.Close(complete)) }()
+	}
 	var total progress.Counts
 	for _, v := range whole {
 		total.Batches++
@@ -155,19 +180,55 @@ func (r *restoring) run(ctx context.Context, list []chosen) error {
 	}
 	task := r.p.progress.Task("restore", total)
 	defer task.Done()
-	opts := r.opts
 	opts.Progress = func(rows int64) { task.Add(progress.Counts{Rows: rows}) }
+	hooks, restored := opts.Hooks, 0
 	for i, v := range whole {
-		rep, err := restore.Batch(ctx, v.rows, db, opts)
-		if perr := r.pr.Batch(restoredBatch(v, rep, err)); perr != nil {
+		if ctx.Err() != nil {
+			r.p.howToGoOn(journal)
+			return errors.Join(ctx.Err(), r.leave(whole[i:], "not tried after the interruption"))
+		}
+		if journal != nil {
+			opts.Hooks = append(hooks[:len(hooks):len(hooks)], journal.Hooks(v.rows.Manifest().AppCode, v.rows.Manifest().BatchID))
+		}
+		rep, err := r.batch(ctx, db, v, opts)
+		if journal != nil && err != nil {
+			err = errors.Join(err, journal.Settle(rep.State))
+		}
+		if perr := r.pr.Batch(receipted(restoredBatch(v, rep, err), journal)); perr != nil {
 			return perr
 		}
 		// A conflict is of one batch. What else goes wrong is of the server, of
 		// this machine or the operator's wish, and the next batch would meet it.
 		if err != nil && !errors.Is(err, restore.ErrConflict) {
+			r.p.howToGoOn(journal)
 			return errors.Join(ctx.Err(), r.leave(whole[i+1:], "not tried after the batch before"))
 		}
+		if err == nil && rep.Complete() {
+			restored++
+		}
 		task.Add(progress.Counts{Batches: 1})
+	}
+	complete = restored == len(whole)
+	return nil
+}
+
+// batch restores one batch, to its end even when ctx ends meanwhile.
+func (r *restoring) batch(ctx context.Context, db *sql.DB, v verified, opts restore.Options) (restore.Report, error) {
+	work, cancel := r.p.lenient(ctx)
+	defer cancel()
+	return restore.Batch(work, v.rows, db, opts)
+}
+
+// refuse prints batches of which none was tried, since something stands in the
+// way of all of them.
+func (r *restoring) refuse(whole []verified, check string, why error) error {
+	for _, v := range whole {
+		b := verifiedBatch(&v.report, nil)
+		b.Outcome = report.TargetDiffers
+		b.Faults = append(b.Faults, report.Fault{Check: check, Detail: why.Error()})
+		if err := r.pr.Batch(b); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -223,6 +284,8 @@ func (r *restoring) leave(whole []verified, why string) error {
 type restoreDetails struct {
 	restore.Report
 	DurationMS int64         `json:"duration_ms"`
+	Receipt    string        `json:"receipt,omitempty"` // of this restore; see docs/CLI.md
+	RunID      string        `json:"run_id,omitempty"`
 	Verify     verifyDetails `json:"verify"`
 }
 
@@ -231,7 +294,7 @@ func restoredBatch(v verified, rep restore.Report, err error) report.Batch {
 	b := verifiedBatch(&v.report, nil)
 	b.Err = err
 	b.Duration += rep.Duration
-	b.Details = restoreDetails{rep, rep.Duration.Milliseconds(), b.Details.(verifyDetails)}
+	b.Details = restoreDetails{Report: rep, DurationMS: rep.Duration.Milliseconds(), Verify: b.Details.(verifyDetails)}
 	b.Facts = append(b.Facts, report.Fact{Label: "rows", Value: restoredRows(rep)})
 	for _, problem := range rep.Problems {
 		if problem.Fatal {

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/hyapp/walletarchive/internal/mysqldb"
+	"github.com/hyapp/walletarchive/internal/progress"
+	"github.com/hyapp/walletarchive/internal/report"
+	"github.com/hyapp/walletarchive/manifest"
+	"github.com/hyapp/walletarchive/restore"
+)
+
+const anyServerFlag = "any-server"
+
+func restoreUndoCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "undo",
+		Usage:     "take a restore back by its receipt",
+		ArgsUsage: "RECEIPT",
+		Description: "Removes exactly the rows that the restore inserted and that are still as it left them, and puts back those\n" +
+			"that it overwrote. Rows that were changed since are left and listed. It may be run again at any time.",
+		Flags: flags(dsnFlags(targetDSNFlag, "the target"), []cli.Flag{
+			&cli.BoolFlag{Name: dryRunFlag, Usage: "say what would be done and change nothing", DisableDefaultText: true},
+			&cli.BoolFlag{Name: anyServerFlag, Usage: "take a server that says it is another one, such as a replica that was promoted", DisableDefaultText: true},
+		}, yesFlags(), jsonFlags(), progressFlags(), logFlags()),
+		CustomHelpTemplate: codes(exitTarget),
+		Action: p.action(func(ctx context.Context, c *cli.Context) error {
+			if c.NArg() != 1 {
+				return usagef("which receipt? Give the file that the restore has named")
+			}
+			dsn, err := p.needDSN(c, targetDSNFlag)
+			if err != nil {
+				return err
+			}
+			if !c.Bool(dryRunFlag) && !c.Bool(yesFlag) && !mayAsk() {
+				return usagef("nobody can be asked here: give --%s or --%s", yesFlag, dryRunFlag)
+			}
+			r, err := restore.ReadReceipt(c.Args().First())
+			if err != nil {
+				return usagef("%v", err)
+			}
+			db, err := mysqldb.Open(ctx, dsn, mysqldb.Options{MaxConns: targetConns, Logger: p.log})
+			if err != nil {
+				return fmt.Errorf("open the target: %w", err)
+			}
+			defer db.Close()
+			opts := restore.UndoOptions{DryRun: true, AnyServer: c.Bool(anyServerFlag), Logger: p.log}
+			rep, err := p.undo(ctx, db, "look", r, opts)
+			if err == nil && !c.Bool(dryRunFlag) {
+				if !c.Bool(yesFlag) {
+					yes, cerr := p.confirm(ctx, fmt.Sprintf("Remove %s and put back %s in %s (%s left as they are)?",
+						report.Plural(rep.Removed, "row"), report.Plural(rep.PutBack, "row"), rep.Target, report.Plural(rep.LeftCount, "row")))
+					if cerr != nil {
+						return cerr
+					}
+					if !yes {
+						return errors.New("not confirmed: nothing was changed")
+					}
+				}
+				opts.DryRun = false
+				rep, err = p.undo(ctx, db, "undo", r, opts)
+			}
+			return p.printUndo(c, r, &rep, err)
+		}),
+	}
+}
+
+// undo runs an undo, or a look at it, under a progress task of that name.
+func (p *program) undo(ctx context.Context, db *sql.DB, name string, r *restore.Receipt, opts restore.UndoOptions) (restore.UndoReport, error) {
+	committed, unknown := r.Counts()
+	task := p.progress.Task(name, progress.Counts{Rows: committed.Inserted + committed.Overwritten + unknown.Inserted + unknown.Overwritten})
+	defer task.Done()
+	opts.Progress = func(rows int64) { task.Add(progress.Counts{Rows: rows}) }
+	return restore.Undo(ctx, db, r, opts)
+}
+
+// undoDocument is walletarchive.restore_undo/v1.
+type undoDocument struct {
+	Schema    string           `json:"schema"`
+	Tool      manifest.Program `json:"tool"`
+	Receipt   string           `json:"receipt"`
+	StartedAt string           `json:"restore_started_at"`
+	Operator  string           `json:"restore_operator"`
+	restore.UndoReport
+	Complete   bool   `json:"complete"`
+	DurationMS int64  `json:"duration_ms"`
+	Error      string `json:"error,omitempty"`
+}
+
+// printUndo prints what an undo has done and returns what the run ends with.
+func (p *program) printUndo(c *cli.Context, r *restore.Receipt, rep *restore.UndoReport, err error) error {
+	if c.Bool(jsonFlag) {
+		d := undoDocument{
+			Schema: "walletarchive.restore_undo/v1", Tool: tool(), Receipt: r.Path, StartedAt: r.Header.StartedAt, Operator: r.Header.Operator,
+			UndoReport: *rep, Complete: err == nil && rep.Complete(), DurationMS: rep.Duration.Milliseconds(),
+		}
+		if err != nil {
+			d.Error = p.redact.clean(err.Error())
+		}
+		if perr := p.printJSON(d); perr != nil {
+			return errors.Join(err, perr)
+		}
+	} else {
+		p.printUndoText(r, rep)
+	}
+	if err != nil {
+		return err
+	}
+	if rep.LeftCount > 0 {
+		return &verdictError{outcome: report.TargetDiffers}
+	}
+	return nil
+}
+
+func (p *program) printUndoText(r *restore.Receipt, rep *restore.UndoReport) {
+	line := func(label, format string, args ...any) {
+		p.printf("%-10s %s\n", label, report.Printable(fmt.Sprintf(format, args...)))
+	}
+	by := r.Header.Operator
+	if r.Header.Ticket != "" {
+		by += ", ticket " + r.Header.Ticket
+	}
+	line("restore", "run %.8s of %s by %s", rep.RunID, r.Header.StartedAt, by)
+	line("target", "%s", rep.Target)
+	if rep.Unconfirmed > 0 {
+		line("note", "%s never confirmed and looked up in the target", report.Plural(rep.Unconfirmed, "transaction"))
+	}
+	verb := ""
+	if rep.DryRun {
+		verb = "to be "
+	}
+	line("rows", "%s inserted or overwritten by it", report.Count(rep.Rows))
+	line(verb+"removed", "%s", report.Count(rep.Removed))
+	line(verb+"put back", "%s", report.Count(rep.PutBack))
+	if rep.Respelled > 0 {
+		line("respelled", "%s put back with the payload spelled otherwise", report.Count(rep.Respelled))
+	}
+	if rep.Gone+rep.AlreadyBack > 0 {
+		line("done", "%s gone or back already", report.Count(rep.Gone+rep.AlreadyBack))
+	}
+	line("left", "%s changed since", report.Count(rep.LeftCount))
+	for _, l := range rep.Left {
+		line("", "%s, event_id %q, %s by the restore: %s", l.AppCode, l.EventID, l.Outcome, l.Why)
+	}
+	if more := rep.LeftCount - int64(len(rep.Left)); more > 0 {
+		line("", "and %s more", report.Count(more))
+	}
+	if !rep.DryRun {
+		line("took", "%s", report.Duration(rep.Duration.Round(time.Millisecond)))
+	}
+}

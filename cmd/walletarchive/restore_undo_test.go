@@ -1,0 +1,241 @@
+package main
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hyapp/walletarchive/internal/mysqltest"
+	"github.com/hyapp/walletarchive/internal/outbox"
+	"github.com/hyapp/walletarchive/restore"
+)
+
+// rowHashes returns the hash of every row of wallet_outbox, by event_id.
+func rowHashes(t *testing.T, db *sql.DB) map[string]string {
+	t.Helper()
+	table, err := outbox.Describe(t.Context(), db, outbox.DefaultTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for r, err := range outbox.ReadAll(t.Context(), db, &table, "", outbox.AnyOrder) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[r.AppCode+"/"+r.EventID] = r.RowHash().String()
+	}
+	return all
+}
+
+func mustExec(t *testing.T, db *sql.DB, statement string) {
+	t.Helper()
+	if _, err := db.ExecContext(t.Context(), strings.TrimRight(statement, "; \n")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func tableChecksum(t *testing.T, db *sql.DB) int64 {
+	t.Helper()
+	var name string
+	var sum int64
+	if err := db.QueryRowContext(t.Context(), "CHECKSUM TABLE wallet_outbox").Scan(&name, &sum); err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
+
+func TestRestoreUndoCommand(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
+		db, dsn := s.NewDB(t)
+		mustExec(t, db, outbox.Schema(outbox.DefaultTable, ""))
+		t.Setenv("WALLETARCHIVE_TARGET_DSN", dsn)
+		a := newArchive(t, 2, 20)
+		from := []string{"--store", a.url, "--receipt", a.receipts}
+		runs(t, exitOK, append([]string{"restore", a.id(0)}, from...)...)
+		before, sum := rowHashes(t, db), tableChecksum(t, db)
+
+		receipt := filepath.Join(t.TempDir(), "receipt.ndjson")
+		out, _ := runs(t, exitOK, append([]string{"restore", "--json", "--journal", receipt, "--ticket", "INC-7", "--operator", "alice", "--journal-table", "restores"}, from...)...)
+		if !strings.Contains(out, `"receipt":"`+receipt+`"`) {
+			t.Errorf("the receipt is not named:\n%s", out)
+		}
+		r, err := restore.ReadReceipt(receipt)
+		if err != nil || r.Header.Ticket != "INC-7" || r.Header.Operator != "alice" || !r.Complete {
+			t.Errorf("receipt %+v, %v", r, err)
+		}
+		if n := count(t, db, "SELECT COUNT(*) FROM restores"); n != 2 {
+			t.Errorf("%d rows in the journal table", n)
+		}
+		after := rowHashes(t, db)
+		if len(after) != 40 {
+			t.Fatalf("%d rows", len(after))
+		}
+
+		// Nobody can be asked in a test.
+		runs(t, exitUsage, "restore", "undo", receipt)
+		runs(t, exitUsage, "restore", "undo", "--yes")
+		runs(t, exitUsage, "restore", "undo", "--yes", receipt, receipt)
+		runs(t, exitUsage, "restore", "undo", "--yes", receipt+".none")
+		out, _ = runs(t, exitOK, "restore", "undo", "--dry-run", receipt)
+		if !strings.Contains(out, "to be removed 20\n") || !strings.Contains(out, "ticket INC-7") {
+			t.Errorf("dry run:\n%s", out)
+		}
+		if diff := cmp.Diff(after, rowHashes(t, db)); diff != "" {
+			t.Errorf("a dry run changed\n%s", diff)
+		}
+
+		// Rows that were changed since are left and listed.
+		mustExec(t, db, "UPDATE wallet_outbox SET retry_count = 3 WHERE event_id = 'e1-005'")
+		out, _ = runs(t, exitTarget, "restore", "undo", "--json", "--yes", receipt)
+		var doc struct {
+			Schema        string
+			Complete      bool
+			Rows, Removed int64
+			LeftCount     int64 `json:"left_count"`
+			Left          []struct {
+				EventID string `json:"event_id"`
+			}
+			Operator string `json:"restore_operator"`
+		}
+		if err := json.Unmarshal([]byte(out), &doc); err != nil || doc.Schema != "walletarchive.restore_undo/v1" || doc.Complete || doc.Rows != 20 ||
+			doc.Removed != 19 || doc.LeftCount != 1 || len(doc.Left) != 1 || doc.Left[0].EventID != "e1-005" || doc.Operator != "alice" {
+			t.Errorf("%v: %+v", err, doc)
+		}
+		mustExec(t, db, "UPDATE wallet_outbox SET retry_count = 0 WHERE event_id = 'e1-005'")
+		out, _ = runs(t, exitOK, "restore", "undo", "--yes", receipt)
+		if !strings.Contains(out, "removed    1\n") || !strings.Contains(out, "19 gone or back already") {
+			t.Errorf("text:\n%s", out)
+		}
+		if diff := cmp.Diff(before, rowHashes(t, db)); diff != "" {
+			t.Errorf("the table before and after\n%s", diff)
+		}
+		if got := tableChecksum(t, db); got != sum {
+			t.Errorf("CHECKSUM TABLE %d, was %d", got, sum)
+		}
+		runs(t, exitOK, "restore", "undo", "--yes", receipt)
+
+		// A journal of another plan or target is refused, and nothing is written.
+		runs(t, exitTarget, append([]string{"restore", "--journal", receipt, a.id(1)}, from...)...)
+		runs(t, exitUsage, append([]string{"restore", "--journal", filepath.Join(receipt, "x"), a.id(1)}, from...)...)
+		runs(t, exitUsage, append([]string{"restore", "--journal-table", outbox.DefaultTable, a.id(1)}, from...)...)
+		other, otherDSN := s.NewDB(t)
+		mustExec(t, other, outbox.Schema(outbox.DefaultTable, ""))
+		t.Setenv("WALLETARCHIVE_TARGET_DSN", otherDSN)
+		runs(t, exitTarget, append([]string{"restore", "--journal", receipt}, from...)...)
+		runs(t, exitTarget, "restore", "undo", "--yes", receipt)
+		if n := count(t, other, "SELECT COUNT(*) FROM wallet_outbox"); n != 0 {
+			t.Errorf("%d rows were written", n)
+		}
+	})
+}
+
+// killRows is how many rows TestRestoreKilled restores; the environment asks for
+// more.
+func killRows(t *testing.T) (batches, rows int) {
+	t.Helper()
+	batches, rows = 12, 500
+	if text := os.Getenv("WALLETARCHIVE_TEST_KILL_ROWS"); text != "" {
+		var all int
+		if _, err := fmt.Sscan(text, &all); err != nil || all < batches {
+			t.Fatalf("WALLETARCHIVE_TEST_KILL_ROWS=%q", text)
+		}
+		rows = all / batches
+	}
+	return batches, rows
+}
+
+// TestRestoreKilled kills restores at points spread over all that one does, 20 of
+// them, and then lets the same command finish: the rows and hashes are those of
+// an undisturbed run, and undo knows of all of them.
+func TestRestoreKilled(t *testing.T) {
+	batches, rows := killRows(t)
+	a := newArchive(t, batches, rows)
+	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
+		for _, journalTable := range []bool{false, true} {
+			if journalTable && s.Name == mysqltest.MySQL {
+				continue // once is enough: the table is asked in the same way
+			}
+			db, dsn := s.NewDB(t)
+			mustExec(t, db, outbox.Schema(outbox.DefaultTable, ""))
+			state := t.TempDir()
+			env := []string{"WALLETARCHIVE_TARGET_DSN=" + dsn, stateDirEnv + "=" + state, "TMPDIR=" + t.TempDir()}
+			args := []string{"restore", "--store", a.url, "--receipt", a.receipts, "--progress", "off"}
+			if journalTable {
+				args = append(args, "--journal-table", "restores")
+			}
+			began := time.Now()
+			if p := start(t, env, args...); p.code(t) != exitOK {
+				t.Fatalf("undisturbed: %s%s", p.out.String(), p.errs.String())
+			}
+			took := time.Since(began)
+			want := rowHashes(t, db)
+			if len(want) != batches*rows {
+				t.Fatalf("%d rows", len(want))
+			}
+			mustExec(t, db, "DELETE FROM wallet_outbox")
+			if err := os.RemoveAll(filepath.Join(state, "restores")); err != nil {
+				t.Fatal(err)
+			}
+			const kills = 20
+			killed, partly := 0, 0
+			for i := range kills {
+				p := start(t, env, args...)
+				// The later ones begin where the earlier ones have ended.
+				timer := time.AfterFunc(took*time.Duration(i+1)/(kills+1), func() { _ = p.Process.Kill() })
+				code := p.code(t)
+				timer.Stop()
+				switch code {
+				case -1:
+					killed++
+				case exitOK:
+				default:
+					t.Fatalf("exit code %d: %s%s", code, p.out.String(), p.errs.String())
+				}
+				// A part of the rows may be there, and of each batch all or none.
+				n := count(t, db, "SELECT COUNT(*) FROM wallet_outbox")
+				if n%rows != 0 {
+					// What was sent before the kill may still be committed.
+					time.Sleep(200 * time.Millisecond)
+					if n = count(t, db, "SELECT COUNT(*) FROM wallet_outbox"); n%rows != 0 {
+						t.Errorf("%d rows after kill %d: a part of a batch", n, i)
+					}
+				}
+				if n > 0 && n < batches*rows {
+					partly++
+				}
+			}
+			if killed < kills/4 || partly == 0 {
+				t.Fatalf("%d of %d runs were killed, %d within the restore: the test shows nothing", killed, kills, partly)
+			}
+			p := start(t, env, args...)
+			if p.code(t) != exitOK {
+				t.Fatalf("the last run: %s%s", p.out.String(), p.errs.String())
+			}
+			if diff := cmp.Diff(want, rowHashes(t, db)); diff != "" {
+				t.Fatalf("rows after the kills (-undisturbed +killed)\n%s", diff)
+			}
+			// Every row is in one of the receipts, and only once.
+			left, err := os.ReadDir(filepath.Join(state, "restores"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range left {
+				p := start(t, env, "restore", "undo", "--yes", filepath.Join(state, "restores", e.Name()))
+				if p.code(t) != exitOK {
+					t.Errorf("undo %s: %s%s", e.Name(), p.out.String(), p.errs.String())
+				}
+			}
+			if n := count(t, db, "SELECT COUNT(*) FROM wallet_outbox"); n != 0 {
+				t.Errorf("%d rows are in no receipt", n)
+			}
+			t.Logf("%d of %d runs were killed, %d within the restore, %d receipts", killed, kills, partly, len(left))
+		}
+	})
+}
