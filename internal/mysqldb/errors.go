@@ -23,6 +23,7 @@ const (
 	ErServerShutdown      uint16 = 1053 // ER_SERVER_SHUTDOWN
 	ErBadField            uint16 = 1054 // ER_BAD_FIELD_ERROR
 	ErDupEntry            uint16 = 1062 // ER_DUP_ENTRY
+	ErParse               uint16 = 1064 // ER_PARSE_ERROR
 	ErTooLongIdent        uint16 = 1059 // ER_TOO_LONG_IDENT
 	ErUnknownCharset      uint16 = 1115 // ER_UNKNOWN_CHARACTER_SET
 	ErTableAccessDenied   uint16 = 1142 // ER_TABLEACCESS_DENIED_ERROR
