@@ -90,7 +90,7 @@ func (c *committer) putData(ctx context.Context, p *packed, m *manifest.Manifest
 	info, existed, err := c.store.Put(ctx, m.DataObjectKey, p.file, m.CompressedBytes, m.GzipSHA256, opts)
 	b.Adopted, b.Versions.Data = existed, info.VersionID
 	if !errors.Is(err, objstore.ErrExist) {
-		return wrap(err, "write", m.DataObjectKey)
+		return err // a store names operation and key
 	}
 	body, _, err := c.store.Get(ctx, m.DataObjectKey, "")
 	if err != nil {
@@ -123,7 +123,7 @@ func (c *committer) putManifest(ctx context.Context, m *manifest.Manifest, loc m
 	info, _, err := c.store.Put(ctx, key, bytes.NewReader(raw), int64(len(raw)), manifest.SumHash(raw), c.putOptions("application/json"))
 	b.Versions.Manifest = info.VersionID
 	if !errors.Is(err, objstore.ErrExist) {
-		return raw, wrap(err, "write", key)
+		return raw, err
 	}
 	raw, err = readSmall(ctx, c.store, key, "")
 	if err != nil {
@@ -157,7 +157,7 @@ func (c *committer) putSuccess(ctx context.Context, m *manifest.Manifest, rawMan
 	if errors.Is(err, objstore.ErrExist) {
 		return fmt.Errorf("%s: %w", key, ErrConflict)
 	}
-	return wrap(err, "write", key)
+	return err
 }
 
 // record reads the whole batch back and, when it is whole and the lock is still
@@ -216,16 +216,8 @@ func members(ctx context.Context, v *verify.Verified, r *manifest.Receipt) iter.
 func readSmall(ctx context.Context, store Store, key, version string) ([]byte, error) {
 	body, _, err := store.Get(ctx, key, version)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", key, err)
+		return nil, err
 	}
 	defer body.Close()
-	b, err := io.ReadAll(io.LimitReader(body, manifest.MaxManifestBytes+1))
-	return b, wrap(err, "read", key)
-}
-
-func wrap(err error, step, key string) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s %s: %w", step, key, err)
+	return io.ReadAll(io.LimitReader(body, manifest.MaxManifestBytes+1))
 }

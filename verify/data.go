@@ -76,7 +76,7 @@ func (r *run) readData(ctx context.Context, m *manifest.Manifest) (*pass, error)
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", key, err)
+		return nil, err // a store names operation and key
 	}
 	defer body.Close()
 	if n := len(r.report.Objects); n == 0 || r.report.Objects[n-1].Key != key {

@@ -107,7 +107,7 @@ func (r *run) head(ctx context.Context, key, version string, size int64, crc man
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("ask for %s: %w", key, err)
+		return err // a store names operation and key
 	}
 	r.object(info)
 	if size >= 0 {
@@ -195,7 +195,7 @@ func (r *run) small(ctx context.Context, key, version string) ([]byte, error) {
 			r.faults.add(corruptFault(corrupt, first))
 			return nil, nil
 		case err != nil:
-			return nil, fmt.Errorf("read %s: %w", key, err)
+			return nil, err
 		case first != nil:
 			r.note(key, "a first read came back damaged (%v), a second one whole", first)
 		}

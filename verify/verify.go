@@ -186,9 +186,9 @@ func (r *Report) Failed() bool { return len(r.Faults) > 0 || len(r.MoreFaults) >
 // back is not what was declared, before that becomes a fault; memory is bounded
 // by the longest line, not by the batch. A broken archive is a Report with
 // Faults and a nil error. The error is [ErrNoBatch], [ErrUnstable],
-// objstore.ErrCold, ctx.Err() when cancelled, else an error of the store or the
-// members wrapped with what was read; the Report then holds what was found
-// before.
+// objstore.ErrCold, ctx.Err() when cancelled, else an error of the store, which
+// names operation and key, or of the members; the Report then holds what was
+// found before.
 func Batch(ctx context.Context, src Source, t Target, opts Options) (Report, error) {
 	opts = opts.withDefaults()
 	r := newRun(src, t, opts)

@@ -254,8 +254,12 @@ func (p *program) printExport(c *cli.Context, rep *export.Report, put export.Put
 	if rep.DryRun {
 		verb = "would be written"
 	}
+	var done int64
 	for _, b := range rep.Batches {
 		word := verb
+		if rep.DryRun || b.Recorded {
+			done++
+		}
 		switch {
 		case rep.DryRun:
 		case !b.Recorded:
@@ -276,7 +280,7 @@ func (p *program) printExport(c *cli.Context, rep *export.Report, put export.Put
 			}
 		}
 	}
-	p.printf("%s in %s %s, delivered before %s, in %s\n", report.Plural(rep.Rows, "row"), report.Plural(int64(len(rep.Batches)), "batch"),
+	p.printf("%s in %s %s, delivered before %s, in %s\n", report.Plural(rep.Rows, "row"), report.Plural(done, "batch"),
 		verb, time.UnixMilli(rep.CutoffMS).UTC().Format(time.RFC3339), report.Duration(rep.Duration))
 	if kept := keptText(put); kept != "" && rep.Rows > 0 {
 		p.printf("objects are %s\n", kept)

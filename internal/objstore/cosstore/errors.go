@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -159,12 +160,22 @@ func (s *Store) wrap(ctx context.Context, op, key string, err error) *Error {
 	}
 	cause := lastCause(err)
 	action, sentinel := judgeCause(cause)
-	e.action, e.Err = action, cause
+	e.action, e.Err = action, s.unanswered(cause)
 	if sentinel != nil {
-		e.Err = fmt.Errorf("%w: %w", sentinel, cause)
+		e.Err = fmt.Errorf("%w: %w", sentinel, e.Err)
 		e.Remedy = s.networkRemedy(cause)
 	}
 	return e
+}
+
+// unanswered leaves out of a cause the URL of the request, which says again what
+// operation and key say, but for its host.
+func (s *Store) unanswered(cause error) error {
+	var u *url.Error
+	if !errors.As(cause, &u) || errors.As(cause, new(*credentialsError)) {
+		return cause
+	}
+	return fmt.Errorf("no answer from %s: %w", s.client.BaseURL.BucketURL.Host, u.Err)
 }
 
 // answer finds what COS answered in an error of the SDK.
@@ -234,7 +245,18 @@ func (s *Store) remedy(e *Error, header http.Header) string {
 	case "EntityTooLarge":
 		return tooLarge
 	}
-	if e.Status >= 300 && e.Status < 400 {
+	switch {
+	case e.Code == "BadDigest" || e.Code == "InvalidDigest" || e.Code == "IncompleteBody":
+		return "something between here and COS changes what is sent: take away proxies and run the same command again"
+	case e.Code == "RequestTimeOut" || e.Code == "RequestTimeout":
+		return "the body came too slowly for COS: run the same command again, with smaller objects if it stays so"
+	case e.Status == http.StatusConflict:
+		return "somebody else is at work on the same key, or was a moment ago: run the same command again"
+	case e.Status == http.StatusUnavailableForLegalReasons:
+		return "COS has blocked the object for what it holds: only Tencent can say why and release it"
+	case e.Status >= 500 && e.Status != http.StatusNotImplemented, e.Status == http.StatusTooManyRequests:
+		return "COS is busy or out of order: run the same command again later, and ask Tencent with the request id when it stays so"
+	case e.Status >= 300 && e.Status < 400:
 		return fmt.Sprintf("COS points elsewhere: bucket %s is probably not in region %s", s.cfg.Bucket, s.cfg.Region)
 	}
 	return ""

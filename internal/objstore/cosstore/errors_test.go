@@ -13,6 +13,8 @@ import (
 	"github.com/tencentyun/cos-go-sdk-v5"
 
 	"github.com/hyapp/walletarchive/internal/objstore"
+	"github.com/hyapp/walletarchive/internal/objstore/cosfake"
+	"github.com/hyapp/walletarchive/manifest"
 )
 
 // The table of Tencent's document 436/7730 as far as it concerns this client.
@@ -122,6 +124,29 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 				t.Errorf("Get = %+v", e)
 			}
 		})
+	}
+}
+
+// So has what was tried again in vain.
+func TestTroubleThatStaysSaysWhatToDo(t *testing.T) {
+	for _, test := range []struct {
+		fault cosfake.Fault
+		want  string
+	}{
+		{cosfake.Fault{Kind: cosfake.FlipByteIn, Op: cosfake.PutObject}, "changes what is sent"},
+		{cosfake.Fault{Kind: cosfake.Fail, Op: cosfake.PutObject, Status: 400, Code: "RequestTimeOut"}, "too slowly"},
+		{cosfake.Fault{Kind: cosfake.PathConflict, Op: cosfake.PutObject}, "somebody else is at work"},
+		{cosfake.Fault{Kind: cosfake.Fail, Op: cosfake.PutObject, Status: 451, Code: "Blocked"}, "COS has blocked"},
+		{cosfake.Fault{Kind: cosfake.SlowDown}, "busy or out of order"},
+		{cosfake.Fault{Kind: cosfake.Fail, Status: 429, Code: "TooManyRequests"}, "busy or out of order"},
+		{cosfake.Fault{Kind: cosfake.ResetConnection}, "no answer from 127.0.0.1:"},
+	} {
+		f, s := fake(t, cosfake.Options{})
+		f.Inject(test.fault)
+		_, _, err := s.Put(t.Context(), "some/key", strings.NewReader("x"), 1, manifest.SumHash([]byte("x")), objstore.PutOptions{})
+		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "http://") {
+			t.Errorf("%s %d: Put = %v, want %q and no URL in it", test.fault.Kind, test.fault.Status, err, test.want)
+		}
 	}
 }
 
