@@ -144,7 +144,8 @@ type Report struct {
 // A batch that breaks the contract or does not come back as it was is in the
 // Report, and the next one is drilled. The error is that of verify.Batch, of
 // start, of the scratch server, or ctx.Err(); the Report then holds what was
-// finished before.
+// finished before and, last, the batch of the error when something was proven
+// wrong of it already.
 func Run(ctx context.Context, src verify.Source, targets []verify.Target, start func(context.Context) (Scratch, error), opts Options) (Report, error) {
 	opts = opts.withDefaults()
 	began := opts.Now()
@@ -175,6 +176,9 @@ func Run(ctx context.Context, src verify.Source, targets []verify.Target, start 
 			err = errors.Join(err, v.Close())
 		}
 		if err != nil {
+			if b.Verify.Failed() || b.Differs() {
+				report.Batches = append(report.Batches, b)
+			}
 			return report, fmt.Errorf("drill batch %s: %w", b.BatchID, err)
 		}
 		log.InfoContext(ctx, "batch drilled", "proven", b.Proven(), "rows", b.Rows, "identical", b.Identical, "respelled", b.Respelled)
@@ -201,9 +205,10 @@ func (b *Batch) timed(opts Options, step Step, f func() error) error {
 }
 
 // drill restores a verified batch into a table of its own and compares.
-func (b *Batch) drill(ctx context.Context, v *verify.Verified, s Scratch, opts Options) (err error) {
+func (b *Batch) drill(ctx context.Context, v *verify.Verified, s Scratch, opts Options) error {
 	m := v.Manifest()
 	b.Table = outbox.DefaultTable + "_" + m.BatchID.Short()
+	var err error
 	if b.Collate, err = collation(ctx, s.DB, m.EventIDCollation); err != nil {
 		return err
 	}
@@ -230,9 +235,11 @@ func (b *Batch) drill(ctx context.Context, v *verify.Verified, s Scratch, opts O
 		defer func() {
 			dropCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 			defer cancel()
-			_, dropErr := s.DB.ExecContext(dropCtx, "DROP TABLE IF EXISTS "+mysqldb.QuoteName(b.Table))
-			if dropErr != nil {
-				err = errors.Join(err, fmt.Errorf("drop scratch table %s: %w", b.Table, dropErr))
+			// That it stays says nothing about the batch, and whoever made the
+			// database removes it whole.
+			if _, dropErr := s.DB.ExecContext(dropCtx, "DROP TABLE IF EXISTS "+mysqldb.QuoteName(b.Table)); dropErr != nil {
+				b.note("scratch table %s could not be dropped: %v", b.Table, dropErr)
+				opts.Logger.WarnContext(ctx, "scratch table could not be dropped", "table", b.Table, "error", dropErr)
 			}
 		}()
 	}

@@ -158,11 +158,13 @@ func (p *program) drill(ctx context.Context, pr *report.Printer, at place, sel s
 				}
 			}
 			rep, err := drill.Run(ctx, store, []verify.Target{b.Target}, s.start, opts)
-			if err != nil {
+			if err != nil && len(rep.Batches) == 0 {
 				return pr.Batch(report.Batch{AppCode: b.Location.AppCode, BatchID: b.Location.BatchID, Outcome: outcomeOf(err), Err: err, Duration: rep.Duration})
 			}
 			for i := range rep.Batches {
-				if err := pr.Batch(drilledBatch(&rep.Batches[i], s)); err != nil {
+				out := drilledBatch(&rep.Batches[i], s)
+				out.Err = errors.Join(out.Err, err) // beside what was proven wrong before
+				if err := pr.Batch(out); err != nil {
 					return err
 				}
 			}
