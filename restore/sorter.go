@@ -32,6 +32,7 @@ type sorter struct {
 	size    int64
 	runs    []run
 	rows    int64
+	last    int64 // the greatest line that was added
 }
 
 // entry is one row in the arena.
@@ -73,6 +74,7 @@ func (s *sorter) add(r *manifest.Row) error {
 	e.end = len(s.arena)
 	s.entries = append(s.entries, e)
 	s.rows++
+	s.last = max(s.last, r.Line)
 	return nil
 }
 
@@ -146,14 +148,14 @@ func (s *sorter) sorted() iter.Seq2[*manifest.Row, error] {
 		return func(yield func(*manifest.Row, error) bool) {
 			for i := range s.entries {
 				e := &s.entries[i]
-				if row, err := decode(s.arena[e.key:e.end], e.line, e.leaf); !yield(row, err) || err != nil {
+				if row, err := s.decode(s.arena[e.key:e.end], e.line, e.leaf); !yield(row, err) || err != nil {
 					return
 				}
 			}
 		}
 	}
 	return func(yield func(*manifest.Row, error) bool) {
-		buffer := min(max(s.budget/len(s.runs), 4<<10), maxRunBuffer)
+		buffer := min(max(s.budget/4/len(s.runs), 4<<10), maxRunBuffer)
 		var h mergeHeap
 		for _, r := range s.runs {
 			c := &cursor{in: bufio.NewReaderSize(io.NewSectionReader(s.file, r.start, r.size), buffer), left: r.entries}
@@ -166,7 +168,7 @@ func (s *sorter) sorted() iter.Seq2[*manifest.Row, error] {
 		heap.Init(&h)
 		for len(h) > 0 {
 			c := h[0]
-			row, err := decode(c.text, c.line, c.leaf)
+			row, err := s.decode(c.text, c.line, c.leaf)
 			if !yield(row, err) || err != nil {
 				return
 			}
@@ -183,7 +185,10 @@ func (s *sorter) sorted() iter.Seq2[*manifest.Row, error] {
 	}
 }
 
-func decode(line []byte, number int64, leaf manifest.Hash) (*manifest.Row, error) {
+func (s *sorter) decode(line []byte, number int64, leaf manifest.Hash) (*manifest.Row, error) {
+	if number < 1 || number > s.last {
+		return nil, fmt.Errorf("%w: line %d of %d", errSortedRows, number, s.last)
+	}
 	r, err := manifest.DecodeLine(line)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errSortedRows, err)
