@@ -119,10 +119,10 @@ func TestLines(t *testing.T) {
 		}
 		want := []map[string]any{
 			{"level": "INFO", "msg": "progress", "task": "verify", "batches_total": 2.0, "rows": 250.0, "rows_total": 1000.0,
-				"bytes": 1000.0, "bytes_total": 4000.0, "percent": 25.0, "elapsed": 10e9, "left": 30e9},
+				"bytes": 1000.0, "bytes_total": 4000.0, "percent": 25.0, "elapsed": 10e9, "rows_per_second": 25.0, "left": 30e9},
 			{"level": "INFO", "msg": "progress", "task": "list", "elapsed": 10e9},
 			{"level": "INFO", "msg": "progress", "task": "verify", "batches": 1.0, "batches_total": 2.0, "rows": 1500.0, "rows_total": 2000.0,
-				"bytes": 1000.0, "bytes_total": 4000.0, "percent": 75.0, "elapsed": 20e9, "left": 7e9},
+				"bytes": 1000.0, "bytes_total": 4000.0, "percent": 75.0, "elapsed": 20e9, "rows_per_second": 75.0, "left": 7e9},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("lines (-want +got):\n%s", diff)
@@ -300,5 +300,31 @@ func BenchmarkAdd(b *testing.B) {
 	task := r.Task("x", Counts{Rows: int64(b.N)})
 	for b.Loop() {
 		task.Add(Counts{Rows: 1, Bytes: 450})
+	}
+}
+
+func TestLogNow(t *testing.T) {
+	var none *Reporter
+	if n := none.LogNow(); n != 0 {
+		t.Errorf("a nil Reporter has %d tasks", n)
+	}
+	for _, mode := range []Mode{Lines, Bars} {
+		var log, screen bytes.Buffer
+		r := New(NewOutput(&screen), Options{Mode: mode, Interval: time.Hour, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		task := r.Task("restore", Counts{Rows: 10, Bytes: 1000})
+		task.Add(Counts{Rows: 4, Bytes: 400})
+		if n := r.LogNow(); n != 1 {
+			t.Errorf("%s: %d tasks", mode, n)
+		}
+		for _, want := range []string{"task=restore", "rows=4", "rows_total=10", "bytes=400", "percent=40", "rows_per_second="} {
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("%s: the record lacks %s: %s", mode, want, &log)
+			}
+		}
+		task.Done()
+		if n := r.LogNow(); n != 0 {
+			t.Errorf("%s: %d tasks after the end", mode, n)
+		}
+		r.Close()
 	}
 }

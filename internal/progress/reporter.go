@@ -23,7 +23,8 @@ type Options struct {
 	Mode Mode
 	// Interval is how often Lines writes; 0 means DefaultInterval.
 	Interval time.Duration
-	// Logger takes the records of Lines, at level Info; nil writes none.
+	// Logger takes the records of Lines and of LogNow, at level Info; nil writes
+	// none.
 	Logger *slog.Logger
 }
 
@@ -46,15 +47,15 @@ type Reporter struct {
 // for [Off], which is a Reporter too.
 func New(out *Output, opts Options) *Reporter {
 	r := &Reporter{mode: opts.Mode.resolve(out.w), logger: opts.Logger, stop: make(chan struct{})}
+	if r.logger == nil {
+		r.logger = slog.New(slog.DiscardHandler)
+	}
 	switch r.mode {
 	case Off:
 		return nil
 	case Bars:
 		r.bars = newBars(out)
 	case Auto, Lines:
-		if r.logger == nil {
-			r.logger = slog.New(slog.DiscardHandler)
-		}
 		interval := opts.Interval
 		if interval <= 0 {
 			interval = DefaultInterval
@@ -139,13 +140,24 @@ func (r *Reporter) logLines(interval time.Duration) {
 	for {
 		select {
 		case <-tick.C:
-			for _, t := range r.tasks() {
-				r.log(t.Status())
-			}
+			r.LogNow()
 		case <-r.stop:
 			return
 		}
 	}
+}
+
+// LogNow writes a record of where each task stands, in any mode but Off, and
+// returns how many there were.
+func (r *Reporter) LogNow() int {
+	if r == nil {
+		return 0
+	}
+	tasks := r.tasks()
+	for _, t := range tasks {
+		r.log(t.Status())
+	}
+	return len(tasks)
 }
 
 func (r *Reporter) log(s Status) {
@@ -165,6 +177,9 @@ func (r *Reporter) log(s Status) {
 		attrs = append(attrs, slog.Int("percent", int(100*f)))
 	}
 	attrs = append(attrs, slog.Duration("elapsed", s.Elapsed.Round(time.Second)))
+	if sec := s.Elapsed.Seconds(); sec > 0 {
+		num("rows_per_second", int64(float64(s.Done.Rows)/sec))
+	}
 	if left, ok := s.Left(); ok {
 		attrs = append(attrs, slog.Duration("left", left.Round(time.Second)))
 	}
