@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -42,11 +44,34 @@ func (p *program) setUp(c *cli.Context) error {
 	if err != nil {
 		return usagef("--%s: %v", progressFlag, err)
 	}
-	p.progress = progress.New(p.stderr, progress.Options{Mode: mode, Logger: p.log})
+	p.progress = progress.New(p.stderr, progress.Options{Mode: mode, Interval: lineInterval(c), Logger: p.log})
 	if p.progress.Mode() == progress.Bars && report.IsTerminal(p.stdout.w) {
 		p.stdout.hold()
 	}
 	return nil
+}
+
+// restoreLineInterval is how often a restore says where it stands where there is
+// no terminal: somebody waits for it.
+const restoreLineInterval = 10 * time.Second
+
+// lineInterval returns how often a command says where it stands; 0 is the
+// default.
+func lineInterval(c *cli.Context) time.Duration {
+	if strings.HasPrefix(c.Command.HelpName, programName+" restore") {
+		return restoreLineInterval
+	}
+	return 0
+}
+
+// printState says where the run stands, in answer to a signal.
+func (p *program) printState() {
+	switch {
+	case p.progress.Mode() == progress.Off:
+		p.log.Info("running; where it stands is not known with --" + progressFlag + " off")
+	case p.progress.LogNow() == 0:
+		p.log.Info("running, between two tasks")
+	}
 }
 
 // printJSON writes v to stdout as indented JSON.

@@ -55,7 +55,7 @@ func logFlags() []cli.Flag {
 func progressFlags() []cli.Flag {
 	return []cli.Flag{&cli.StringFlag{
 		Name: progressFlag, Value: "auto",
-		Usage: "how to show progress on stderr: `HOW` is auto, off, lines (a log record a minute) or bars",
+		Usage: "how to show progress on stderr: `HOW` is auto, off, lines (a log record a minute, in restore every 10s) or bars",
 	}}
 }
 

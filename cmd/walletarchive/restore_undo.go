@@ -28,7 +28,7 @@ func restoreUndoCommand(p *program) *cli.Command {
 		Flags: flags(dsnFlags(targetDSNFlag, "the target"), []cli.Flag{
 			&cli.BoolFlag{Name: dryRunFlag, Usage: "say what would be done and change nothing", DisableDefaultText: true},
 			&cli.BoolFlag{Name: anyServerFlag, Usage: "take a server that says it is another one, such as a replica that was promoted", DisableDefaultText: true},
-		}, yesFlags(), jsonFlags(), progressFlags(), logFlags()),
+		}, yesFlags(), throttleFlags(), jsonFlags(), progressFlags(), logFlags()),
 		CustomHelpTemplate: codes(exitTarget),
 		Action: p.action(func(ctx context.Context, c *cli.Context) error {
 			if c.NArg() != 1 {
@@ -40,6 +40,10 @@ func restoreUndoCommand(p *program) *cli.Command {
 			}
 			if !c.Bool(dryRunFlag) && !c.Bool(yesFlag) && !mayAsk() {
 				return usagef("nobody can be asked here: give --%s or --%s", yesFlag, dryRunFlag)
+			}
+			brake, err := p.throttleOptions(c)
+			if err != nil {
+				return err
 			}
 			r, err := restore.ReadReceipt(c.Args().First())
 			if err != nil {
@@ -63,7 +67,15 @@ func restoreUndoCommand(p *program) *cli.Command {
 						return errors.New("not confirmed: nothing was changed")
 					}
 				}
-				opts.DryRun = false
+				t, done, terr := p.openThrottle(ctx, db, brake)
+				if terr != nil {
+					return terr
+				}
+				defer done()
+				opts.DryRun, opts.RowsPerTransaction = false, brake.undoRows()
+				opts.Pause = func(ctx context.Context, rows int) error {
+					return errors.Join(t.Within(ctx, rows), t.Before(ctx))
+				}
 				rep, err = p.undo(ctx, db, "undo", r, opts)
 			}
 			return p.printUndo(c, r, &rep, err)

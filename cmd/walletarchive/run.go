@@ -156,6 +156,7 @@ func (p *program) action(work func(ctx context.Context, c *cli.Context) error) c
 		if err := p.setUp(c); err != nil {
 			return err
 		}
+		defer p.watchState()()
 		return p.finish(work(c.Context, c))
 	}
 }
