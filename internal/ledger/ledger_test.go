@@ -273,6 +273,29 @@ func TestLatestWithinOneMillisecond(t *testing.T) {
 	})
 }
 
+// TestLatestTellsAppsApartByBytes: the ledger's collation takes "game " for
+// "game", and an app that began behind the cursor of another would lose rows.
+func TestLatestTellsAppsApartByBytes(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
+		l, _ := newLedger(t, s)
+		b := newBatch(t, "game", "a", 2)
+		mustRecord(t, l, b)
+		for _, app := range []string{"game ", "Game", "gam\u00e9"} {
+			if got, ok, err := l.Latest(t.Context(), app); err != nil || ok {
+				t.Errorf("Latest(%q) = %s of %q, %v, %v, want none", app, got.BatchID, got.AppCode, ok, err)
+			}
+		}
+		later := newBatch(t, "game ", "b", 1)
+		mustRecord(t, l, later)
+		for _, want := range []batch{b, later} {
+			app := want.receipt.AppCode
+			if got, ok, err := l.Latest(t.Context(), app); err != nil || !ok || got.BatchID != want.receipt.BatchID {
+				t.Errorf("Latest(%q) = %s of %q, %v, %v, want %s", app, got.BatchID, got.AppCode, ok, err, want.receipt.BatchID)
+			}
+		}
+	})
+}
+
 func TestReadMembers(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
 		ctx := t.Context()

@@ -32,16 +32,19 @@ const chainOrder = "last_updated_at_ms DESC, first_updated_at_ms DESC, verified_
 //
 // The error wraps [manifest.ErrBadReceipt] when that receipt is not valid, since
 // nothing may be built on it, [ErrSchema] when the tables compare ids other than
-// by bytes, which could hand out the receipt of another app.
+// by bytes. An app_code is compared byte by byte even so: the collation of the
+// ledger's own tables takes "a " for "a", and the receipt of another app would
+// make rows of this one be skipped.
 func (l *Ledger) Latest(ctx context.Context, app string) (manifest.Receipt, bool, error) {
 	if err := l.ready(ctx); err != nil {
 		return manifest.Receipt{}, false, err
 	}
-	const verified = " WHERE app_code = ? AND state = '" + manifest.StateVerified + "'"
+	const verified = " WHERE app_code = ? AND CAST(CONVERT(app_code USING utf8mb4) AS BINARY) = CAST(? AS BINARY)" +
+		" AND state = '" + manifest.StateVerified + "'"
 	var latest []manifest.Receipt
 	err := eachReceipt(ctx, l.db, selectReceipts+verified+
 		" AND last_updated_at_ms = (SELECT MAX(last_updated_at_ms) FROM "+ReceiptsTable+verified+")"+
-		" ORDER BY "+chainOrder+" LIMIT 1", []any{app, app}, func(r manifest.Receipt) bool {
+		" ORDER BY "+chainOrder+" LIMIT 1", []any{app, app, app, app}, func(r manifest.Receipt) bool {
 		latest = append(latest, r)
 		return true
 	})
