@@ -64,6 +64,7 @@ type Journal struct {
 	total   ReceiptCounts // committed by this one
 	seq     int64
 	err     error // of the file; then every call returns it
+	buf     []byte
 
 	// Of the transaction at hand.
 	sum       hash.Hash
@@ -126,7 +127,14 @@ func (j *Journal) open(ctx context.Context, db *sql.DB, created bool) error {
 		}
 		return syncDir(filepath.Dir(j.opts.Path))
 	}
-	return j.resume(ctx, db)
+	err = j.resume(ctx, db)
+	if errors.Is(err, ErrNoHeader) {
+		if err := j.file.Truncate(0); err != nil {
+			return err
+		}
+		return j.begin(ctx, db)
+	}
+	return err
 }
 
 func (j *Journal) begin(ctx context.Context, db *sql.DB) error {
@@ -240,16 +248,27 @@ func (j *Journal) row(o RowOutcome) error {
 	}
 	switch {
 	case o.Outcome != Skipped:
-		r.RowHash = o.Row.RowHash()
+		j.buf = o.Row.AppendLine(j.buf[:0])
+		r.RowHash = manifest.SumHash(j.buf)
 	case o.Old != nil:
 		r.RowHash = o.Old.RowHash()
 	}
 	return j.writeRow(r)
 }
 
-func (j *Journal) writeRow(r receiptRow) error {
+func (j *Journal) writeRow(r receiptRow) (err error) {
+	if j.err != nil {
+		return j.err
+	}
+	if j.buf, err = appendRow(j.buf[:0], &r); err == nil {
+		j.sum.Write(j.buf)
+		_, err = j.out.Write(j.buf)
+	}
+	if err != nil {
+		j.err = fmt.Errorf("write the journal %s: %w", j.opts.Path, err)
+	}
 	j.counts.add(r.Outcome)
-	return j.write(receiptLine{Row: &r}, false)
+	return j.err
 }
 
 // hashRespelled writes the rows that the target spells in its own way with the
@@ -346,9 +365,6 @@ func (j *Journal) write(line receiptLine, durable bool) error {
 	text, err := encodeReceiptLine(line)
 	if err == nil {
 		_, err = j.out.Write(text)
-	}
-	if line.Row != nil {
-		j.sum.Write(text)
 	}
 	if durable && err == nil {
 		if err = j.out.Flush(); err == nil {

@@ -425,3 +425,56 @@ func TestJournalOfAttempts(t *testing.T) {
 		}
 	})
 }
+
+// TestJournalWithoutAWholeHeader goes on after a kill within the first line.
+func TestJournalWithoutAWholeHeader(t *testing.T) {
+	s := mysqltest.Get(t, mysqltest.MariaDB)
+	db := newTarget(t, s)
+	path := filepath.Join(t.TempDir(), "receipt")
+	for _, text := range []string{"", `{"header":{"schema":"walletarchive.rest`} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		j := openJournal(t, db, journalOptions(t, db, path))
+		if _, resumed := j.Resumed(); resumed {
+			t.Errorf("%q: resumed", text)
+		}
+		if err := j.Close(true); err != nil {
+			t.Fatal(err)
+		}
+		if r := readReceipt(t, path); r.Header.RunID != j.RunID() || !r.Complete {
+			t.Errorf("%q: %+v", text, r)
+		}
+	}
+	if err := os.WriteFile(path, []byte("something else\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenJournal(t.Context(), db, journalOptions(t, db, path)); !errors.Is(err, ErrReceipt) {
+		t.Errorf("another file: %v", err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != "something else\n" {
+		t.Errorf("another file is now %q, %v", text, err)
+	}
+}
+
+func TestAppendRow(t *testing.T) {
+	old := record(7)
+	for _, id := range []string{"evt_1", "", `a"b\c`, "é漢🎁", "a\x01\x7f", "<&>"} {
+		for _, r := range []receiptRow{
+			{EventID: id, Outcome: Inserted, RowHash: manifest.SumHash([]byte(id))},
+			{EventID: id, Outcome: Overwritten, Respelled: true, Old: old.AppendLine(nil)},
+		} {
+			line, err := appendRow(nil, &r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := decodeReceiptLine(line)
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			if diff := cmp.Diff(&r, got.Row); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,10 @@ const ReceiptSchema = "walletarchive.restore_receipt/v1"
 
 // ErrReceipt is returned for a receipt that is damaged, or of another format.
 var ErrReceipt = errors.New("not a whole receipt of a restore")
+
+// ErrNoHeader is an [ErrReceipt]: not even the first line is whole, so that nothing
+// was done by the run that began it.
+var ErrNoHeader = fmt.Errorf("%w: its first line is missing", ErrReceipt)
 
 // ReceiptHeader says which run a receipt is of. It is the first line.
 type ReceiptHeader struct {
@@ -197,6 +202,19 @@ func (r *Receipt) Counts() (committed, unknown ReceiptCounts) {
 	return committed, unknown
 }
 
+// HoldReceipt keeps every run from writing the receipt at path until the function
+// that it returns is called. The error is [ErrJournalBusy] while one does.
+func HoldReceipt(path string) (release func() error, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := lockFile(f); err != nil {
+		return nil, errors.Join(fmt.Errorf("receipt %s: %w", path, err), f.Close())
+	}
+	return f.Close, nil
+}
+
 // ReadReceipt reads the receipt at path and checks all of it: the hash of each
 // transaction's rows too. What a crash tore off at the end is not part of it.
 // The error is [ErrReceipt] or one of [os].
@@ -252,7 +270,7 @@ func (r *Receipt) read(f io.Reader) error {
 		r.size += int64(len(text))
 	}
 	if r.Header.Schema == "" {
-		return fmt.Errorf("%w: it is empty", ErrReceipt)
+		return ErrNoHeader
 	}
 	return nil
 }
@@ -376,6 +394,41 @@ func decodeReceiptLine(text []byte) (line receiptLine, err error) {
 		return line, fmt.Errorf("%d of the known members, want one", n)
 	}
 	return line, nil
+}
+
+// appendRow appends the line of a row, as encodeReceiptLine would write it: there
+// are many of them.
+func appendRow(dst []byte, r *receiptRow) ([]byte, error) {
+	dst = append(dst, `{"row":{"event_id":`...)
+	if plain(r.EventID) {
+		dst = append(append(append(dst, '"'), r.EventID...), '"')
+	} else {
+		text, err := json.Marshal(r.EventID)
+		if err != nil {
+			return nil, err
+		}
+		dst = append(dst, text...)
+	}
+	dst = append(append(dst, `,"outcome":"`...), r.Outcome.String()...)
+	dst = append(dst, `","row_hash":"`...)
+	dst = append(hex.AppendEncode(dst, r.RowHash[:]), '"')
+	if r.Respelled {
+		dst = append(dst, `,"respelled":true`...)
+	}
+	if r.Old != nil {
+		dst = append(append(dst, `,"old":`...), r.Old...)
+	}
+	return append(dst, "}}\n"...), nil
+}
+
+// plain reports whether s stands between quotes in JSON as it is.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // encodeReceiptLine returns a line with its newline.

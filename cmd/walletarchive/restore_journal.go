@@ -130,7 +130,7 @@ func (p *program) openJournal(ctx context.Context, db *sql.DB, o journalOptions,
 		return nil, err
 	}
 	if o.path == "" {
-		if o.path, err = choosePath(o.dir, plan, target); err != nil {
+		if o.path, err = p.choosePath(o.dir, plan, target); err != nil {
 			return nil, fmt.Errorf("find a place for the receipt: %w", err)
 		}
 	}
@@ -151,7 +151,7 @@ func (p *program) openJournal(ctx context.Context, db *sql.DB, o journalOptions,
 
 // choosePath returns the receipt of the first run of this plan and target that
 // has not come to a good end, or a new one.
-func choosePath(dir, plan string, target restore.TargetIdentity) (string, error) {
+func (p *program) choosePath(dir, plan string, target restore.TargetIdentity) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
@@ -166,7 +166,13 @@ func choosePath(dir, plan string, target restore.TargetIdentity) (string, error)
 			return "", err
 		}
 		r, err := restore.ReadReceipt(path)
-		if err != nil {
+		switch {
+		case errors.Is(err, restore.ErrNoHeader):
+			return path, nil
+		case errors.Is(err, restore.ErrReceipt):
+			p.log.Warn("a receipt of the same plan is damaged, and is left as it is; a new one is begun", "receipt", path, "error", err)
+			continue
+		case err != nil:
 			return "", err
 		}
 		if !r.Complete || !r.Ended {

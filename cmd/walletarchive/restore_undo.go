@@ -29,7 +29,7 @@ func restoreUndoCommand(p *program) *cli.Command {
 			&cli.BoolFlag{Name: dryRunFlag, Usage: "say what would be done and change nothing", DisableDefaultText: true},
 			&cli.BoolFlag{Name: anyServerFlag, Usage: "take a server that says it is another one, such as a replica that was promoted", DisableDefaultText: true},
 		}, yesFlags(), throttleFlags(), jsonFlags(), progressFlags(), logFlags()),
-		CustomHelpTemplate: codes(exitTarget),
+		CustomHelpTemplate: codes(exitTarget, exitLocked),
 		Action: p.action(func(ctx context.Context, c *cli.Context) error {
 			if c.NArg() != 1 {
 				return usagef("which receipt? Give the file that the restore has named")
@@ -45,6 +45,14 @@ func restoreUndoCommand(p *program) *cli.Command {
 			if err != nil {
 				return err
 			}
+			release, err := restore.HoldReceipt(c.Args().First())
+			if errors.Is(err, restore.ErrJournalBusy) {
+				return err
+			}
+			if err != nil {
+				return usagef("%v", err)
+			}
+			defer func() { _ = release() }() // no more than a lock is given up
 			r, err := restore.ReadReceipt(c.Args().First())
 			if err != nil {
 				return usagef("%v", err)

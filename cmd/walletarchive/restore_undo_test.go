@@ -83,6 +83,15 @@ func TestRestoreUndoCommand(t *testing.T) {
 		runs(t, exitUsage, "restore", "undo", "--yes")
 		runs(t, exitUsage, "restore", "undo", "--yes", receipt, receipt)
 		runs(t, exitUsage, "restore", "undo", "--yes", receipt+".none")
+		release, err := restore.HoldReceipt(receipt) // as a run that writes it does
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs(t, exitLocked, "restore", "undo", "--yes", receipt)
+		runs(t, exitLocked, append([]string{"restore", "--journal", receipt}, from...)...)
+		if err := release(); err != nil {
+			t.Fatal(err)
+		}
 		out, _ = runs(t, exitOK, "restore", "undo", "--dry-run", receipt)
 		if !strings.Contains(out, "to be removed 20\n") || !strings.Contains(out, "ticket INC-7") {
 			t.Errorf("dry run:\n%s", out)
