@@ -1,6 +1,9 @@
 package verify
 
-import "testing"
+import (
+	"encoding/json"
+	"testing"
+)
 
 // TestComparesByBytes: only in a charset whose bytes sort like UTF-8 does a
 // _bin collation order event_ids like the bytes of their lines. In latin1 the
@@ -15,5 +18,13 @@ func TestComparesByBytes(t *testing.T) {
 		if got := comparesByBytes(collation); got != want {
 			t.Errorf("comparesByBytes(%q) = %t, want %t", collation, got, want)
 		}
+	}
+}
+
+// TestVersionsInJSON: the versions are part of the document of export.
+func TestVersionsInJSON(t *testing.T) {
+	got, err := json.Marshal(Versions{Data: "1", Manifest: "2", Success: "3"})
+	if want := `{"data":"1","manifest":"2","success":"3"}`; err != nil || string(got) != want {
+		t.Errorf("Versions in JSON: %s, %v, want %s", got, err, want)
 	}
 }

@@ -92,8 +92,12 @@ type Target struct {
 	Versions Versions
 }
 
-// Versions are version ids of the three objects.
-type Versions struct{ Data, Manifest, Success string }
+// Versions are version ids of the three objects, "" where the store keeps none.
+type Versions struct {
+	Data     string `json:"data"`
+	Manifest string `json:"manifest"`
+	Success  string `json:"success"`
+}
 
 // Options of a verification. The zero value verifies at [LevelRows].
 type Options struct {
