@@ -25,7 +25,8 @@ func mayAsk() bool {
 // confirm asks on the terminal and reports whether the answer is yes. The error
 // is that of ctx.
 func (p *program) confirm(ctx context.Context, question string) (bool, error) {
-	fmt.Fprintf(p.redact.writer(p.stderr), "%s [yes/no] ", question)
+	// A whole line: while bars are shown nothing less appears.
+	fmt.Fprintf(p.redact.writer(p.stderr), "%s Type yes to go on:\n", question)
 	answer := make(chan string, 1)
 	go func() { // it ends with the process when nobody answers
 		line, _ := bufio.NewReader(os.Stdin).ReadString('\n')

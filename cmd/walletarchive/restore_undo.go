@@ -31,64 +31,90 @@ func restoreUndoCommand(p *program) *cli.Command {
 		}, yesFlags(), throttleFlags(), jsonFlags(), progressFlags(), logFlags()),
 		CustomHelpTemplate: codes(exitTarget, exitLocked),
 		Action: p.action(func(ctx context.Context, c *cli.Context) error {
-			if c.NArg() != 1 {
-				return usagef("which receipt? Give the file that the restore has named")
-			}
-			dsn, err := p.needDSN(c, targetDSNFlag)
+			o, err := p.undoOptions(c)
 			if err != nil {
 				return err
 			}
-			if !c.Bool(dryRunFlag) && !c.Bool(yesFlag) && !mayAsk() {
-				return usagef("nobody can be asked here: give --%s or --%s", yesFlag, dryRunFlag)
-			}
-			brake, err := p.throttleOptions(c)
-			if err != nil {
-				return err
-			}
-			release, err := restore.HoldReceipt(c.Args().First())
-			if errors.Is(err, restore.ErrJournalBusy) {
-				return err
-			}
-			if err != nil {
-				return usagef("%v", err)
-			}
-			defer func() { _ = release() }() // no more than a lock is given up
-			r, err := restore.ReadReceipt(c.Args().First())
-			if err != nil {
-				return usagef("%v", err)
-			}
-			db, err := mysqldb.Open(ctx, dsn, mysqldb.Options{MaxConns: targetConns, Logger: p.log})
-			if err != nil {
-				return fmt.Errorf("open the target: %w", err)
-			}
-			defer db.Close()
-			opts := restore.UndoOptions{DryRun: true, AnyServer: c.Bool(anyServerFlag), Logger: p.log}
-			rep, err := p.undo(ctx, db, "look", r, opts)
-			if err == nil && !c.Bool(dryRunFlag) {
-				if !c.Bool(yesFlag) {
-					yes, cerr := p.confirm(ctx, fmt.Sprintf("Remove %s and put back %s in %s (%s left as they are)?",
-						report.Plural(rep.Removed, "row"), report.Plural(rep.PutBack, "row"), rep.Target, report.Plural(rep.LeftCount, "row")))
-					if cerr != nil {
-						return cerr
-					}
-					if !yes {
-						return errors.New("not confirmed: nothing was changed")
-					}
-				}
-				t, done, terr := p.openThrottle(ctx, db, brake)
-				if terr != nil {
-					return terr
-				}
-				defer done()
-				opts.DryRun, opts.RowsPerTransaction = false, brake.undoRows()
-				opts.Pause = func(ctx context.Context, rows int) error {
-					return errors.Join(t.Within(ctx, rows), t.Before(ctx))
-				}
-				rep, err = p.undo(ctx, db, "undo", r, opts)
-			}
-			return p.printUndo(c, r, &rep, err)
+			defer o.release()
+			rep, err := p.runUndo(ctx, o)
+			return p.printUndo(c, o.receipt, &rep, err)
 		}),
 	}
+}
+
+// undoOptions are what the command line of an undo asks for.
+type undoOptions struct {
+	restore.UndoOptions
+	dsn     string
+	receipt *restore.Receipt
+	release func() // lets others write the receipt
+	brake   throttleOptions
+	yes     bool
+}
+
+// undoOptions reads the flags and the receipt, which nobody else writes until
+// release is called. No server is contacted.
+func (p *program) undoOptions(c *cli.Context) (o undoOptions, err error) {
+	if c.NArg() != 1 {
+		return o, usagef("which receipt? Give the file that the restore has named")
+	}
+	if o.dsn, err = p.needDSN(c, targetDSNFlag); err != nil {
+		return o, err
+	}
+	o.UndoOptions = restore.UndoOptions{DryRun: c.Bool(dryRunFlag), AnyServer: c.Bool(anyServerFlag), Logger: p.log}
+	if o.yes = c.Bool(yesFlag); !o.DryRun && !o.yes && !mayAsk() {
+		return o, usagef("nobody can be asked here: give --%s or --%s", yesFlag, dryRunFlag)
+	}
+	if o.brake, err = p.throttleOptions(c); err != nil {
+		return o, err
+	}
+	release, err := restore.HoldReceipt(c.Args().First())
+	if errors.Is(err, restore.ErrJournalBusy) {
+		return o, err
+	}
+	if err != nil {
+		return o, usagef("%v", err)
+	}
+	o.release = func() { _ = release() } // no more than a lock is given up
+	if o.receipt, err = restore.ReadReceipt(c.Args().First()); err != nil {
+		o.release()
+		return o, usagef("%v", err)
+	}
+	return o, nil
+}
+
+// runUndo looks at every row, asks, and then takes the restore back.
+func (p *program) runUndo(ctx context.Context, o undoOptions) (rep restore.UndoReport, err error) {
+	db, err := mysqldb.Open(ctx, o.dsn, mysqldb.Options{MaxConns: targetConns, Logger: p.log})
+	if err != nil {
+		return rep, fmt.Errorf("open the target: %w", err)
+	}
+	defer db.Close()
+	look := o.UndoOptions
+	look.DryRun = true
+	if rep, err = p.undo(ctx, db, "look", o.receipt, look); err != nil || o.DryRun {
+		return rep, err
+	}
+	if !o.yes {
+		yes, err := p.confirm(ctx, fmt.Sprintf("Remove %s and put back %s in %s (%s left as they are)?",
+			report.Plural(rep.Removed, "row"), report.Plural(rep.PutBack, "row"), rep.Target, report.Plural(rep.LeftCount, "row")))
+		if err != nil {
+			return rep, err
+		}
+		if !yes {
+			return rep, errors.New("not confirmed: nothing was changed")
+		}
+	}
+	brake, done, err := p.openThrottle(ctx, db, o.brake)
+	if err != nil {
+		return rep, err
+	}
+	defer done()
+	o.RowsPerTransaction = o.brake.undoRows()
+	o.Pause = func(ctx context.Context, rows int) error {
+		return errors.Join(brake.Within(ctx, rows), brake.Before(ctx))
+	}
+	return p.undo(ctx, db, "undo", o.receipt, o.UndoOptions)
 }
 
 // undo runs an undo, or a look at it, under a progress task of that name.
