@@ -262,7 +262,7 @@ func (l *local) instance() *instance {
 		},
 		tail: l.tail,
 		kept: func(database string) string {
-			how := fmt.Sprintf("process %d, user root without a password on socket %s, database %s; remove it with kill %[1]d and rm -r %s",
+			how := fmt.Sprintf("process %d, user root without a password on socket %s, database %s; remove it with kill %[1]d and rm -r %[4]s",
 				l.proc.cmd.Process.Pid, l.socket(), database, l.dir)
 			if l.socketDir != l.dir {
 				how += " " + l.socketDir

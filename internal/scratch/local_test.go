@@ -10,6 +10,7 @@ import (
 	osexec "os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -154,6 +155,16 @@ func TestKeepLocal(t *testing.T) {
 	for _, want := range []string{s.Database, opts.TempDir} {
 		if !strings.Contains(s.Kept, want) {
 			t.Errorf("Kept = %q, want it to name %s", s.Kept, want)
+		}
+	}
+	made, err := os.ReadDir(opts.TempDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, remove, _ := strings.Cut(s.Kept, " and rm -r ")
+	for _, e := range made {
+		if dir := filepath.Join(opts.TempDir, e.Name()); !slices.Contains(strings.Fields(remove), dir) {
+			t.Errorf("Kept = %q, want it to remove %s", s.Kept, dir)
 		}
 	}
 }
