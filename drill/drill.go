@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/hyapp/walletarchive/internal/mysqldb"
@@ -273,12 +274,13 @@ func (b *Batch) note(format string, args ...any) {
 }
 
 // collation picks that of the source where the scratch server has it for
-// utf8mb4, else one that tells any two event_ids apart.
+// utf8mb4, else one that tells any two event_ids apart. MariaDB lists a collation
+// that several charsets share without the name of the charset.
 func collation(ctx context.Context, db *sql.DB, source string) (string, error) {
 	for _, want := range []string{source, "utf8mb4_0900_bin", "utf8mb4_nopad_bin", outbox.DefaultCollation} {
 		var n int
 		err := db.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY"+
-			" WHERE COLLATION_NAME = ? AND CHARACTER_SET_NAME = 'utf8mb4'", want).Scan(&n)
+			" WHERE COLLATION_NAME IN (?, ?) AND CHARACTER_SET_NAME = 'utf8mb4'", want, strings.TrimPrefix(want, "utf8mb4_")).Scan(&n)
 		if err != nil {
 			return "", fmt.Errorf("ask for collation %q: %w", want, err)
 		}
