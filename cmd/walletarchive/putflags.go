@@ -62,8 +62,10 @@ func putOptions(c *cli.Context, at place, now time.Time) (o export.PutOptions, e
 	return o, nil
 }
 
-// retainUntil returns when the lock that is asked for ends, zero for no lock.
+// retainUntil returns when the lock that is asked for ends, to the second, which
+// is what COS keeps; zero for no lock.
 func retainUntil(c *cli.Context, now time.Time) (time.Time, error) {
+	now = now.Add(time.Second - 1).Truncate(time.Second)
 	until, err := timeOf(c, retainUntilFlag)
 	days := c.Int(retainDaysFlag)
 	latest := now.AddDate(0, 0, maxLockDays)

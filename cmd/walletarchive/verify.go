@@ -127,17 +127,23 @@ func (v *verification) run(ctx context.Context, pr *report.Printer, store archiv
 // retentionText says for people until when the objects of a batch are locked; ""
 // when none is and always is false.
 func retentionText(rep *verify.Report, always bool) string {
+	const none = "not locked"
 	var parts []string
-	locked := false
+	ends := map[string]bool{}
 	for _, o := range rep.Objects {
-		until := "not locked"
+		until := none
 		if o.RetainUntil != nil {
-			until, locked = "until "+o.RetainUntil.UTC().Format(time.RFC3339), true
+			until = "locked until " + o.RetainUntil.UTC().Format(time.RFC3339)
 		}
+		ends[until] = true
 		parts = append(parts, path.Base(o.Key)+" "+until)
 	}
-	if !locked && !always {
+	switch {
+	case len(ends) == 0, len(ends) == 1 && ends[none] && !always:
 		return ""
+	case len(ends) == 1:
+		_, until, _ := strings.Cut(parts[0], " ")
+		return report.Plural(int64(len(parts)), "object") + " " + until
 	}
 	return strings.Join(parts, ", ")
 }
