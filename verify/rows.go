@@ -22,7 +22,8 @@ func (r *run) readRows(ctx context.Context, in io.Reader, opts manifest.ReaderOp
 	defer set.Close()
 	rd := manifest.NewReader(in, opts)
 	defer rd.Close()
-	c := rowCheck{faults: &p.faults, key: r.target.Location.DataKey(), m: m, byBytes: comparesByBytes(m.EventIDCollation)}
+	c := rowCheck{faults: &p.faults, target: r.target.Location, key: r.target.Location.DataKey(), m: m, byBytes: comparesByBytes(m.EventIDCollation)}
+	c.unstable(m.PayloadFidelity)
 	var respelled int64
 	for {
 		row, err := rd.Next()
@@ -44,6 +45,7 @@ func (r *run) readRows(ctx context.Context, in io.Reader, opts manifest.ReaderOp
 			}
 			if known {
 				c.figures(figures)
+				c.named()
 			}
 			return figures, r.checkSets(ctx, set, known, p)
 		}
@@ -63,11 +65,34 @@ func (r *run) readRows(ctx context.Context, in io.Reader, opts manifest.ReaderOp
 // rowCheck holds rows against the rules that need no other row than the last.
 type rowCheck struct {
 	faults  *faults
-	key     string
+	target  manifest.Location
+	key     string // of the data object
 	m       *manifest.Manifest
 	byBytes bool
 	last    manifest.Cursor
 	started bool
+	// pending are the event_ids of each list of payload_fidelity that no row had
+	// yet; the rows come in the order of the lists.
+	pending [2][]string
+}
+
+func (c *rowCheck) unstable(f *manifest.PayloadFidelity) {
+	if f != nil {
+		c.pending = [2][]string{f.TextUnstableEventIDs, f.ValueUnstableEventIDs}
+	}
+}
+
+// named finds what payload_fidelity names and no row has. It is called after
+// the last row.
+func (c *rowCheck) named() {
+	for i, name := range []string{"text_unstable_event_ids", "value_unstable_event_ids"} {
+		if ids := c.pending[i]; len(ids) > 0 {
+			c.faults.add(Fault{
+				Check: CheckFidelity, Object: c.target.ManifestKey(), Got: fmt.Sprintf("event_id %q in %s", ids[0], name),
+				Want: "a row of the batch, in the order of the lines",
+			})
+		}
+	}
 }
 
 func (c *rowCheck) add(check Check, line int64, got, want string) {
@@ -80,6 +105,11 @@ func (c *rowCheck) row(row *manifest.Row) {
 	}
 	if row.Status != manifest.StatusDelivered {
 		c.add(CheckRowStatus, row.Line, fmt.Sprintf("%q", row.Status), fmt.Sprintf("%q", manifest.StatusDelivered))
+	}
+	for i, ids := range c.pending {
+		if len(ids) > 0 && ids[0] == row.EventID {
+			c.pending[i] = ids[1:]
+		}
 	}
 	cur := row.Cursor()
 	switch {
