@@ -33,7 +33,7 @@ func restoreCommand(p *program) *cli.Command {
 		Flags: flags(storeFlags(), selectionFlags(), dsnFlags(targetDSNFlag, "the target"), []cli.Flag{
 			&cli.StringFlag{Name: targetTableFlag, Value: outbox.DefaultTable, Usage: "`TABLE` to restore into, in the database of the DSN"},
 			&cli.BoolFlag{Name: dryRunFlag, Usage: "say what would be done and write nothing", DisableDefaultText: true},
-		}, toFlags(), journalFlags(), strictPayloadFlags(), thawFlags(), tempDirFlags(), jsonFlags(), recordFlags(), progressFlags(), logFlags()),
+		}, toFlags(), journalFlags(), throttleFlags(), strictPayloadFlags(), thawFlags(), tempDirFlags(), jsonFlags(), recordFlags(), progressFlags(), logFlags()),
 		Subcommands:        []*cli.Command{restoreUndoCommand(p)},
 		CustomHelpTemplate: codes(exitArchive, exitNoBatch, exitTarget, exitLocked),
 		Action: p.action(func(ctx context.Context, c *cli.Context) error {
@@ -60,6 +60,10 @@ func restoreCommand(p *program) *cli.Command {
 			if err != nil {
 				return err
 			}
+			brake, err := p.throttleOptions(c)
+			if err != nil {
+				return err
+			}
 			opts := p.restoreOptions(c)
 			return p.judge(ctx, c, report.PrinterOptions{
 				Store: at.url, Against: sel.against(), Facts: restoreFacts(opts),
@@ -70,7 +74,7 @@ func restoreCommand(p *program) *cli.Command {
 				}
 				defer store.close()
 				return p.withBatches(ctx, sel, store, func(list []chosen) error {
-					r := restoring{p: p, pr: pr, store: store, opts: opts, thaw: thaws, dsn: dsn, journal: journal}
+					r := restoring{p: p, pr: pr, store: store, opts: opts, thaw: thaws, dsn: dsn, journal: journal, brake: brake}
 					return r.run(ctx, list)
 				})
 			})
@@ -114,6 +118,7 @@ type restoring struct {
 	thaw    thaw.Options
 	dsn     string
 	journal journalOptions
+	brake   throttleOptions
 	// into takes the batches when all are whole; nil puts them into the target.
 	into func(ctx context.Context, whole []verified) error
 }
@@ -160,7 +165,12 @@ func (r *restoring) run(ctx context.Context, list []chosen) error {
 
 // load restores each batch, and keeps the receipt of it.
 func (r *restoring) load(ctx context.Context, db *sql.DB, whole []verified) (err error) {
-	opts := r.opts
+	brake, done, err := r.p.openThrottle(ctx, db, r.brake)
+	if err != nil {
+		return errors.Join(err, r.leave(whole, "not tried, since nobody could tell when to wait"))
+	}
+	defer done()
+	opts := r.brake.throttled(brake, r.opts)
 	var journal *restore.Journal // nil in a dry run
 	complete := false
 	if !opts.DryRun {
@@ -175,12 +185,13 @@ func (r *restoring) load(ctx context.Context, db *sql.DB, whole []verified) (err
 	}
 	var total progress.Counts
 	for _, v := range whole {
+		m := v.rows.Manifest()
 		total.Batches++
-		total.Rows += v.Receipt.RowCount
+		total.Rows += m.RowCount
+		total.Bytes += m.UncompressedBytes
 	}
 	task := r.p.progress.Task("restore", total)
 	defer task.Done()
-	opts.Progress = func(rows int64) { task.Add(progress.Counts{Rows: rows}) }
 	hooks, restored := opts.Hooks, 0
 	for i, v := range whole {
 		if ctx.Err() != nil {
@@ -190,6 +201,8 @@ func (r *restoring) load(ctx context.Context, db *sql.DB, whole []verified) (err
 		if journal != nil {
 			opts.Hooks = append(hooks[:len(hooks):len(hooks)], journal.Hooks(v.rows.Manifest().AppCode, v.rows.Manifest().BatchID))
 		}
+		pace := newPace(task, v.rows.Manifest())
+		opts.Progress = pace.rows
 		rep, err := r.batch(ctx, db, v, opts)
 		if journal != nil && err != nil {
 			err = errors.Join(err, journal.Settle(rep.State))
@@ -206,7 +219,7 @@ func (r *restoring) load(ctx context.Context, db *sql.DB, whole []verified) (err
 		if err == nil && rep.Complete() {
 			restored++
 		}
-		task.Add(progress.Counts{Batches: 1})
+		pace.end()
 	}
 	complete = restored == len(whole)
 	return nil
