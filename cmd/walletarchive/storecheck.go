@@ -46,7 +46,7 @@ func storeCheckCommand(p *program) *cli.Command {
 	}
 }
 
-// storeCheckDocument is the JSON document of store check (docs/CLI.md "store check").
+// storeCheckDocument is the JSON document of store check (docs/CLI.md "JSON documents").
 type storeCheckDocument struct {
 	Schema string           `json:"schema"`
 	Tool   manifest.Program `json:"tool"`
