@@ -51,7 +51,6 @@ func (r *run) data(ctx context.Context, m *manifest.Manifest) error {
 		}
 	}
 	if last == nil {
-		r.missing(key)
 		return nil
 	}
 	r.faults.merge(&last.faults)
@@ -68,11 +67,12 @@ func (p *pass) suspect(m *manifest.Manifest) bool {
 }
 
 // readData reads the data object once. It returns nil without an error when
-// the object is missing.
+// the object is missing, which is a fault already.
 func (r *run) readData(ctx context.Context, m *manifest.Manifest) (*pass, error) {
 	key := r.target.Location.DataKey()
 	body, info, err := r.src.Get(ctx, key, r.target.Versions.Data)
 	if errors.Is(err, objstore.ErrNotExist) {
+		r.missing(key, err)
 		return nil, nil
 	}
 	if err != nil {

@@ -103,7 +103,7 @@ func (r *run) headData(ctx context.Context, size int64, crc manifest.CRC64) erro
 func (r *run) head(ctx context.Context, key, version string, size int64, crc manifest.CRC64) error {
 	info, err := r.src.Head(ctx, key, version)
 	if errors.Is(err, objstore.ErrNotExist) {
-		r.missing(key)
+		r.missing(key, err)
 		return nil
 	}
 	if err != nil {
@@ -121,8 +121,13 @@ func (r *run) head(ctx context.Context, key, version string, size int64, crc man
 	return nil
 }
 
-func (r *run) missing(key string) {
-	r.faults.add(Fault{Check: CheckObjectMissing, Object: key, Got: "no object", Want: "an object"})
+// missing is a fault of an object for which the store gave err.
+func (r *run) missing(key string, err error) {
+	f := Fault{Check: CheckObjectMissing, Object: key, Got: "no object", Want: "an object"}
+	if errors.Is(err, objstore.ErrHidden) {
+		f.Detail = "its latest version is a delete marker: older versions may still be there"
+	}
+	r.faults.add(f)
 }
 
 // object records what the store says and checks its retention.
@@ -184,7 +189,7 @@ func (r *run) small(ctx context.Context, key, version string) ([]byte, error) {
 		var corrupt *objstore.CorruptError
 		switch {
 		case errors.Is(err, objstore.ErrNotExist):
-			r.missing(key)
+			r.missing(key, err)
 			return nil, nil
 		case errors.As(err, &corrupt) && corrupt.Kind == objstore.CRCMissing:
 			r.note(key, "the store names no CRC64 for this object; its SHA-256 was checked instead")

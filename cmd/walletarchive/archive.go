@@ -69,7 +69,7 @@ func (s *selection) fromStore(ctx context.Context, a archive) ([]chosen, error) 
 			list = append(list, chosen{Target: verify.Target{Location: loc}})
 			continue
 		}
-		list = append(list, unusable(s.app, id, fmt.Errorf("batch %s of app_code %s: %w", id, s.app, verify.ErrNoBatch)))
+		list = append(list, unusable(s.app, id, fmt.Errorf("batch %s of app_code %s is not in the listing of the store, which may lag: %w", id, s.app, verify.ErrNoBatch)))
 	}
 	return list, nil
 }

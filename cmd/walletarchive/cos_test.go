@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,6 +37,9 @@ type bucket struct {
 	url  string
 	env  map[string]string // of credentials
 	home string
+	// metadata is the metadata service of the machine; "" is the real one, which
+	// no test asks.
+	metadata string
 	// began is when everything is said to happen, but for what was waited.
 	began time.Time
 }
@@ -68,7 +73,7 @@ func (b *bucket) program(stdout, stderr *bytes.Buffer) *program {
 	p.open = open.Options{
 		Retry: cosstore.Retry{Attempts: 4}, StallTimeout: 300 * time.Millisecond,
 		Sleep:             func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
-		CredentialOptions: creds.Options{Getenv: func(k string) string { return b.env[k] }, Home: b.home},
+		CredentialOptions: creds.Options{Getenv: func(k string) string { return b.env[k] }, Home: b.home, MetadataEndpoint: b.metadata},
 	}
 	return p
 }
@@ -102,13 +107,13 @@ func (b *bucket) runs(t *testing.T, want int, args ...string) (stdout, stderr st
 // prefix, as kept says.
 func (b *bucket) upload(t *testing.T, a *testArchive, kept func(key string) cosfake.Object) {
 	t.Helper()
-	err := fs.WalkDir(os.DirFS(a.dir), ".", func(path string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(os.DirFS(a.dir), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		o := kept(path)
-		o.Key = bucketPrefix + "/" + path
-		if o.Data, err = os.ReadFile(a.path(path)); err == nil {
+		o := kept(name)
+		o.Key = bucketPrefix + "/" + name
+		if o.Data, err = os.ReadFile(a.path(name)); err == nil {
 			b.Store(o)
 		}
 		return err
@@ -607,6 +612,62 @@ func TestStoreCheck(t *testing.T) {
 	runs(t, exitUsage, "store", "check", "--store", "ftp://x")
 	runs(t, exitUsage, "store", "check")
 	runs(t, exitUsage, "store")
+}
+
+// The metadata service of a CVM is asked when that is asked for, and only then.
+func TestCVMRole(t *testing.T) {
+	a := newArchive(t, 1, 1)
+	b := newBucket(t, cosfake.Options{SecretID: "AKIDtemporary", SecretKey: "temporary-key", Token: "temporary-token"})
+	b.upload(t, a, plain)
+	clear(b.env)
+	var asked []string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, path.Base(r.URL.Path))
+		if path.Base(r.URL.Path) == "security-credentials" {
+			fmt.Fprint(w, "role-a\n")
+			return
+		}
+		fmt.Fprintf(w, `{"TmpSecretId":"AKIDtemporary","TmpSecretKey":"temporary-key","ExpiredTime":%d,"Token":"temporary-token","Code":"Success"}`, time.Now().Add(time.Hour).Unix())
+	}))
+	t.Cleanup(srv.Close)
+	b.metadata = srv.URL
+	verify := []string{"verify", "--store", b.url, "--receipt", a.receipts}
+	b.runs(t, exitUsage, verify...)
+	if len(asked) != 0 {
+		t.Errorf("the metadata service was asked for %q by nobody", asked)
+	}
+	out, _ := b.runs(t, exitOK, "store", "check", "--store", b.url, "--cvm-role", "auto")
+	if !strings.Contains(out, "from CVM role of ") || !strings.Contains(out, "good until ") || strings.Contains(out, "temporary-") {
+		t.Errorf("page:\n%s", out)
+	}
+	b.runs(t, exitOK, append(verify, "--cvm-role", "role-b")...)
+	t.Setenv("WALLETARCHIVE_CVM_ROLE", "role-c")
+	b.runs(t, exitOK, verify...)
+	runs(t, exitOK, "verify", "--store", a.url, "--receipt", a.receipts) // a directory does not mind
+	if diff := cmp.Diff([]string{"security-credentials", "role-a", "role-b", "role-c"}, asked); diff != "" {
+		t.Errorf("the metadata service was asked for (-want +got):\n%s", diff)
+	}
+}
+
+// Who deletes an object in a bucket with versions only hides it, which is worth
+// knowing.
+func TestVerifyNamesADeleteMarker(t *testing.T) {
+	a := newArchive(t, 1, 5)
+	b := newBucket(t, cosfake.Options{Versioning: "Enabled"})
+	b.upload(t, a, plain)
+	s, _, err := open.Open(t.Context(), b.url, b.program(&bytes.Buffer{}, &bytes.Buffer{}).open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(t.Context(), bucketPrefix+"/"+a.list[0].DataObjectKey, ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, level := range []string{"head", "content", "rows"} {
+		out, _ := b.runs(t, exitArchive, "verify", "--store", b.url, "--receipt", a.receipts, "--level", level)
+		if !strings.Contains(out, "data.ndjson.gz: object_missing: expected an object, found no object (its latest version is a delete marker: older versions may still be there)") {
+			t.Errorf("level %s:\n%s", level, out)
+		}
+	}
 }
 
 // Credentials that are not there are known before a server is asked for anything.

@@ -24,6 +24,9 @@ import (
 var (
 	// ErrNotExist is returned when the object is not there.
 	ErrNotExist = errors.New("object does not exist")
+	// ErrHidden is an ErrNotExist: somebody deleted the object in a store that
+	// keeps versions, and older ones may still be there.
+	ErrHidden = fmt.Errorf("its latest version is a delete marker, older ones may still be there: %w", ErrNotExist)
 	// ErrExist is returned by Put when another object already has the key. A
 	// Put that finds its own bytes already there succeeds.
 	ErrExist = errors.New("another object already has this key")

@@ -153,7 +153,7 @@ func (s *Store) wrap(ctx context.Context, op, key string, err error) *Error {
 		e.action, sentinel = judge(e.Status, e.Code)
 		e.Err = sentinel
 		if sentinel == objstore.ErrNotExist && resp.Response.Header.Get("X-Cos-Delete-Marker") == "true" {
-			e.Message = "its latest version is a delete marker; older versions may still be there"
+			e.Err, e.Message = objstore.ErrHidden, ""
 		}
 		e.Remedy = s.remedy(e, resp.Response.Header)
 		return e

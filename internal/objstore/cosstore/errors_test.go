@@ -201,8 +201,8 @@ func TestDeleteMarkerIsNamed(t *testing.T) {
 		return true
 	})
 	_, err := s.Head(t.Context(), "key", "")
-	if !errors.Is(err, objstore.ErrNotExist) || !strings.Contains(err.Error(), "delete marker") {
-		t.Errorf("Head = %v, want ErrNotExist that names the delete marker", err)
+	if !errors.Is(err, objstore.ErrNotExist) || !errors.Is(err, objstore.ErrHidden) || !strings.Contains(err.Error(), "delete marker") {
+		t.Errorf("Head = %v, want ErrHidden, which is an ErrNotExist and names the delete marker", err)
 	}
 }
 
