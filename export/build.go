@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/hyapp/walletarchive/internal/objstore"
+	"github.com/hyapp/walletarchive/internal/tempfile"
 	"github.com/hyapp/walletarchive/manifest"
 	"github.com/hyapp/walletarchive/verify"
 )
@@ -65,18 +66,15 @@ func (b *builder) run(ctx context.Context, after manifest.Cursor, out chan<- *pa
 // pack makes one batch of at most limit rows that starts with row. It returns
 // the row behind the batch, if there is one, and no batch after an error in it.
 func (b *builder) pack(row Row, next func() (Row, error, bool), limit int64) (_ *packed, after Row, ok bool, err error) {
-	file, err := os.CreateTemp(b.opts.TempDir, "walletarchive-export-*")
+	file, err := tempfile.New(b.opts.TempDir)
 	if err != nil {
 		return nil, Row{}, false, fmt.Errorf("make a file for the batch: %w", err)
 	}
 	defer func() {
 		if err != nil {
-			_ = file.Close() // the file has no name any more
+			_ = file.Close() // the file has no name
 		}
 	}()
-	if err := os.Remove(file.Name()); err != nil {
-		return nil, Row{}, false, fmt.Errorf("unlink the file for the batch: %w", err)
-	}
 	buf := bufio.NewWriterSize(file, 256<<10)
 	w := manifest.NewWriter(buf, b.opts.AppCode)
 	fidelity := manifest.PayloadFidelity{Checked: b.src.About().FidelityChecked, TextUnstableEventIDs: []string{}, ValueUnstableEventIDs: []string{}}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/hyapp/walletarchive/internal/tempfile"
 	"github.com/hyapp/walletarchive/manifest"
 )
 
@@ -108,15 +109,11 @@ func (s *sorter) sortArena() {
 
 func (s *sorter) spill() error {
 	if s.file == nil {
-		f, err := os.CreateTemp(s.dir, "walletarchive-sorted-*")
+		f, err := tempfile.New(s.dir)
 		if err != nil {
 			return fmt.Errorf("make a file for sorted rows: %w", err)
 		}
 		s.file = f
-		// Nobody else needs the name, and without it nothing is left after a crash.
-		if err := os.Remove(f.Name()); err != nil {
-			return fmt.Errorf("unlink the file for sorted rows: %w", err)
-		}
 	}
 	s.sortArena()
 	w := bufio.NewWriterSize(s.file, maxRunBuffer)

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 
+	"github.com/hyapp/walletarchive/internal/tempfile"
 	"github.com/hyapp/walletarchive/manifest"
 )
 
@@ -30,14 +31,9 @@ type Verified struct {
 func Open(ctx context.Context, src Source, t Target, opts Options) (*Verified, Report, error) {
 	opts.Level = LevelRows
 	opts = opts.withDefaults()
-	spool, err := os.CreateTemp(opts.TempDir, "walletarchive-batch-*")
+	spool, err := tempfile.New(opts.TempDir)
 	if err != nil {
 		return nil, Report{}, fmt.Errorf("make a file for the batch: %w", err)
-	}
-	// Nobody else needs the name, and without it nothing is left after a crash.
-	if err := os.Remove(spool.Name()); err != nil {
-		spool.Close()
-		return nil, Report{}, fmt.Errorf("unlink the file for the batch: %w", err)
 	}
 	r := newRun(src, t, opts)
 	r.spool = spool
