@@ -29,6 +29,12 @@ import (
 // app is the app_code of all rows.
 const app = "wallet"
 
+// What docs/BENCHMARKS.md is measured with unless it says otherwise.
+const (
+	defaultRows = 200_000
+	defaultRuns = 5
+)
+
 type bench struct {
 	binary  string
 	runs    int
@@ -49,8 +55,8 @@ func main() {
 	b := &bench{}
 	out := flag.String("out", "", "write the results to this file, as Markdown")
 	flag.StringVar(&b.binary, "binary", "bin/walletarchive", "the program to measure")
-	flag.IntVar(&b.runs, "runs", 5, "runs that count, after one that warms up")
-	flag.IntVar(&b.rows, "rows", 200_000, "rows of the table")
+	flag.IntVar(&b.runs, "runs", defaultRuns, "runs that count, after one that warms up")
+	flag.IntVar(&b.rows, "rows", defaultRows, "rows of the table")
 	flag.IntVar(&b.many, "many", 500_000, "rows of the case of many small batches")
 	flag.IntVar(&b.large, "large", 2_000_000, "rows of the memory case")
 	only := flag.String("run", "export,verify,restore,drill,batches,memory", "cases to run")
