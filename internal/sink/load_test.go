@@ -78,39 +78,16 @@ func stored(t *testing.T, db *sql.DB, records []manifest.Record) []manifest.Reco
 }
 
 // client runs the stock client of the server on a file and returns what it said
-// and whether it ended well. MySQL's own comes with its image.
+// and whether it ended well.
 func client(t *testing.T, s mysqltest.Server, dsn, file string, more ...string) (string, bool) {
 	t.Helper()
-	cfg, err := mysql.ParseDSN(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	args := []string{"--no-defaults", "--user=" + cfg.User, "--password=" + cfg.Passwd}
-	program := "mariadb"
-	switch host, port, _ := strings.Cut(cfg.Addr, ":"); {
-	case cfg.Net == "unix":
-		args = append(args, "--socket="+cfg.Addr)
-	default:
-		args = append(args, "--protocol=tcp", "--host="+host, "--port="+port)
-	}
-	args = append(append(args, more...), cfg.DBName)
-	if s.Name == mysqltest.MySQL {
-		image := os.Getenv(mysqltest.EnvMySQLImage)
-		if image == "" {
-			image = mysqltest.DefaultMySQLImage
-		}
-		args = append([]string{"run", "--rm", "--interactive", "--network=host", "--entrypoint=mysql", image}, args...)
-		program = "docker"
-	}
-	if _, err := exec.LookPath(program); err != nil {
-		t.Skipf("no stock client: %v", err)
-	}
+	args := append(s.ClientArgs(t, dsn), more...)
 	f, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
 	cmd.Stdin = f
 	out, err := cmd.CombinedOutput()
 	return string(out), err == nil
