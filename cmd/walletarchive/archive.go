@@ -27,13 +27,7 @@ func (s *selection) against() string {
 func (p *program) withBatches(ctx context.Context, s selection, a archive, work func([]chosen) error) error {
 	if s.receiptFile != "" || s.ledgerDSN != "" {
 		return p.withReceipts(ctx, s, func(list []chosen) error {
-			// A receipt knows where its batch was written. Where the URL names a
-			// prefix, that is where the batches are now.
-			for i := range list {
-				if a.prefix != "" {
-					list[i].Location.Prefix = a.prefix
-				}
-			}
+			a.place(list)
 			return work(list)
 		})
 	}
@@ -42,6 +36,17 @@ func (p *program) withBatches(ctx context.Context, s selection, a archive, work 
 		return err
 	}
 	return work(list)
+}
+
+// place says where the batches of list are now. A receipt knows where its batch
+// was written; where the URL names a prefix, it is below that.
+func (a archive) place(list []chosen) {
+	if a.prefix == "" {
+		return
+	}
+	for i := range list {
+		list[i].Location.Prefix = a.prefix
+	}
 }
 
 // fromStore looks for the batches in a listing, since an id alone does not say

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/hyapp/walletarchive/internal/ledger"
 	"github.com/hyapp/walletarchive/internal/mysqldb"
@@ -93,8 +94,15 @@ func (s *selection) fromLedger(ctx context.Context, l *ledger.Ledger) ([]chosen,
 		return err
 	}
 	if len(s.ids) == 0 {
-		receipts, err := l.Receipts(ctx, ledger.Filter{AppCode: s.app, Since: s.since, Until: s.until, Latest: s.latest})
+		filter := ledger.Filter{AppCode: s.app, Since: s.since, Until: s.until, Latest: s.latest}
+		if s.created {
+			filter.Since, filter.Until = time.Time{}, time.Time{} // the ledger knows them by delivery
+		}
+		receipts, err := l.Receipts(ctx, filter)
 		for _, r := range receipts {
+			if s.created && !s.includes(&r) {
+				continue
+			}
 			err = errors.Join(err, add(r))
 		}
 		return list, err

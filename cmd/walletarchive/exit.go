@@ -91,6 +91,7 @@ var outcomeRules = []struct {
 	{report.NoBatch, is(verify.ErrNoBatch)},
 	{report.NoBatch, is(ledger.ErrNoReceipt)},
 	{report.NoBatch, is(errNothing)},
+	{report.NoBatch, is(errNoRows)},
 }
 
 // outcomeOf returns what err says of the batch that it is about.

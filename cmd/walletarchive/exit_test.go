@@ -63,6 +63,7 @@ func TestExitCode(t *testing.T) {
 		{"a commit whose outcome is not known", wrapped(restore.ErrOutcomeUnknown), false, exitUnfinished},
 		{"no receipt", wrapped(ledger.ErrNoReceipt), false, exitNoBatch},
 		{"no receipt fits", wrapped(errNothing), false, exitNoBatch},
+		{"no row fits", wrapped(errNoRows), false, exitNoBatch},
 		{"the ledger holds something else", wrapped(&ledger.ConflictError{}), false, exitTarget},
 		{"the ledger gives something else back", wrapped(ledger.ErrReadBack), false, exitTarget},
 		{"another run", wrapped(ledger.ErrLocked), false, exitLocked},

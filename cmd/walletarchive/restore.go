@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -33,11 +34,11 @@ func restoreCommand(p *program) *cli.Command {
 		Flags: flags(storeFlags(), selectionFlags(), dsnFlags(targetDSNFlag, "the target"), []cli.Flag{
 			&cli.StringFlag{Name: targetTableFlag, Value: outbox.DefaultTable, Usage: "`TABLE` to restore into, in the database of the DSN"},
 			&cli.BoolFlag{Name: dryRunFlag, Usage: "say what would be done and write nothing", DisableDefaultText: true},
-		}, toFlags(), journalFlags(), throttleFlags(), strictPayloadFlags(), thawFlags(), tempDirFlags(), jsonFlags(), recordFlags(), progressFlags(), logFlags()),
+		}, rowFlags(), conflictFlags(), overwriteFlags(), toFlags(), journalFlags(), throttleFlags(), strictPayloadFlags(), thawFlags(), tempDirFlags(), jsonFlags(), recordFlags(), progressFlags(), logFlags()),
 		Subcommands:        []*cli.Command{restoreUndoCommand(p)},
 		CustomHelpTemplate: codes(exitArchive, exitNoBatch, exitTarget, exitLocked),
 		Action: p.action(func(ctx context.Context, c *cli.Context) error {
-			sel, err := p.selection(c, receiptNeeded)
+			sel, err := p.selection(c, receiptOrEvents)
 			if err != nil {
 				return err
 			}
@@ -49,8 +50,12 @@ func restoreCommand(p *program) *cli.Command {
 			if err != nil {
 				return err
 			}
+			rows, err := p.rowChoice(c, sel)
+			if err != nil {
+				return err
+			}
 			if c.IsSet(toFlag) {
-				return p.restoreToFile(ctx, c, sel, at, thaws)
+				return p.restoreToFile(ctx, c, sel, &rows, at, thaws)
 			}
 			dsn, err := p.needDSN(c, targetDSNFlag)
 			if err != nil {
@@ -64,17 +69,24 @@ func restoreCommand(p *program) *cli.Command {
 			if err != nil {
 				return err
 			}
-			opts := p.restoreOptions(c)
+			opts, err := p.restoreOptions(c)
+			if err != nil {
+				return err
+			}
+			over, err := overwritingOf(c, opts)
+			if err != nil {
+				return err
+			}
 			return p.judge(ctx, c, report.PrinterOptions{
-				Store: at.url, Against: sel.against(), Facts: restoreFacts(opts),
+				Store: at.url, Against: sel.against(), Facts: restoreFacts(opts, &rows),
 			}, func(pr *report.Printer) error {
 				store, err := p.openArchive(ctx, at)
 				if err != nil {
 					return err
 				}
 				defer store.close()
-				return p.withBatches(ctx, sel, store, func(list []chosen) error {
-					r := restoring{p: p, pr: pr, store: store, opts: opts, thaw: thaws, dsn: dsn, journal: journal, brake: brake}
+				return p.withRows(ctx, sel, &rows, store, func(list []chosen) error {
+					r := restoring{p: p, pr: pr, store: store, opts: opts, rows: &rows, over: over, thaw: thaws, dsn: dsn, journal: journal, brake: brake}
 					return r.run(ctx, list)
 				})
 			})
@@ -94,15 +106,22 @@ func strictPayloadFlags() []cli.Flag {
 // it, and a query.
 const targetConns = 4
 
-func (p *program) restoreOptions(c *cli.Context) restore.Options {
-	return restore.Options{
+func (p *program) restoreOptions(c *cli.Context) (restore.Options, error) {
+	opts := restore.Options{
 		Table: c.String(targetTableFlag), DryRun: c.Bool(dryRunFlag), StrictPayload: c.Bool(strictPayloadFlag),
 		TempDir: c.String(tempDirFlag), Logger: p.log,
 	}
+	return opts, conflictOptions(c, &opts)
 }
 
-func restoreFacts(opts restore.Options) []report.Fact {
+func restoreFacts(opts restore.Options, rows *rowChoice) []report.Fact {
 	facts := []report.Fact{{Label: "table", Value: opts.Table}}
+	if !rows.all() {
+		facts = append(facts, report.Fact{Label: "rows", Value: "only those chosen: " + strings.Join(rows.facts(), ", ")})
+	}
+	if opts.OnConflict != restore.Fail {
+		facts = append(facts, report.Fact{Label: "conflicts", Value: opts.OnConflict.String()})
+	}
 	if opts.DryRun {
 		facts = append(facts, report.Fact{Label: "dry run", Value: "nothing is written"})
 	}
@@ -115,6 +134,8 @@ type restoring struct {
 	pr      *report.Printer
 	store   archive
 	opts    restore.Options
+	rows    *rowChoice
+	over    overwriting
 	thaw    thaw.Options
 	dsn     string
 	journal journalOptions
@@ -152,6 +173,14 @@ func (r *restoring) run(ctx context.Context, list []chosen) error {
 	if len(whole) == 0 {
 		return nil
 	}
+	if !r.rows.all() {
+		if _, err := countRows(ctx, whole, r.rows); errors.Is(err, errNoRows) {
+			return r.none(whole, err)
+		} else if err != nil {
+			return errors.Join(err, r.leave(whole, "not restored: its rows could not be looked through"))
+		}
+		r.opts.Select = r.rows.filter().keep
+	}
 	if r.into != nil {
 		return r.into(ctx, whole)
 	}
@@ -174,7 +203,7 @@ func (r *restoring) load(ctx context.Context, db *sql.DB, whole []verified) (err
 	var journal *restore.Journal // nil in a dry run
 	complete := false
 	if !opts.DryRun {
-		journal, err = r.p.openJournal(ctx, db, r.journal, planID(whole, "", opts), opts.Table)
+		journal, err = r.p.openJournal(ctx, db, r.journal, planID(whole, r.rows.text(), opts), opts.Table)
 		if errors.Is(err, restore.ErrOtherRun) {
 			return r.refuse(whole, "journal", err)
 		}
@@ -182,6 +211,24 @@ func (r *restoring) load(ctx context.Context, db *sql.DB, whole []verified) (err
 			return errors.Join(err, r.leave(whole, "not tried without a receipt of it"))
 		}
 		defer func() { err = errors.Join(err, journal.Close(complete)) }()
+	}
+	var overwrite []int64 // of each batch
+	if opts.OnConflict == restore.Overwrite && !opts.DryRun {
+		before, _ := journal.Resumed()
+		if overwrite, err = r.confirm(ctx, db, whole, before.Overwritten); errors.Is(err, errPrinted) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		opts.Rehearsed = true
+		if r.over.saveOld != "" {
+			old, err := restore.CreateOldRows(r.over.saveOld)
+			if err != nil {
+				return errors.Join(err, r.leave(whole, "not tried without a file of the old rows"))
+			}
+			defer func() { err = errors.Join(err, old.Close()) }()
+			opts.Hooks = append(opts.Hooks, old.Hooks())
+		}
 	}
 	var total progress.Counts
 	for _, v := range whole {
@@ -200,6 +247,9 @@ func (r *restoring) load(ctx context.Context, db *sql.DB, whole []verified) (err
 		}
 		if journal != nil {
 			opts.Hooks = append(hooks[:len(hooks):len(hooks)], journal.Hooks(v.rows.Manifest().AppCode, v.rows.Manifest().BatchID))
+		}
+		if overwrite != nil {
+			opts.ConfirmOverwrite = overwrite[i]
 		}
 		pace := newPace(task, v.rows.Manifest())
 		opts.Progress = pace.rows
@@ -230,6 +280,18 @@ func (r *restoring) batch(ctx context.Context, db *sql.DB, v verified, opts rest
 	work, cancel := r.p.lenient(ctx)
 	defer cancel()
 	return restore.Batch(work, v.rows, db, opts)
+}
+
+// none prints batches none of whose rows fits what was asked for.
+func (r *restoring) none(whole []verified, why error) error {
+	for _, v := range whole {
+		b := verifiedBatch(&v.report, nil)
+		b.Outcome, b.Err = report.NoBatch, why
+		if err := r.pr.Batch(b); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // refuse prints batches of which none was tried, since something stands in the
@@ -316,14 +378,29 @@ func restoredBatch(v verified, rep restore.Report, err error) report.Batch {
 			b.Notes = append(b.Notes, problem.String())
 		}
 	}
+	settled := err == nil && rep.Skipped == 0 && rep.ConflictCount > 0
+	switch {
+	case settled && rep.DryRun:
+		b.Notes = append(b.Notes, fmt.Sprintf("%s would be overwritten: give --%s with the number of all batches together",
+			report.Plural(rep.ConflictCount, "row"), confirmOverwriteFlag))
+	case settled:
+		b.Notes = append(b.Notes, fmt.Sprintf("%s overwritten", report.Plural(rep.Overwritten, "row")))
+	case rep.Skipped > 0:
+		b.Notes = append(b.Notes, fmt.Sprintf("%s left, which the target holds otherwise", report.Plural(rep.Skipped, "row")))
+	}
 	for _, c := range rep.Conflicts {
+		if settled {
+			break // they are in the details
+		}
 		for _, change := range c.Columns {
 			b.Faults = append(b.Faults, report.Fault{
 				Check: "conflict", Object: rep.Table, Line: c.Line, Row: c.EventID, Column: change.Column, Got: change.Found, Want: change.Archived,
 			})
 		}
 	}
-	b.FaultsOmitted = rep.ConflictCount - int64(len(rep.Conflicts))
+	if !settled {
+		b.FaultsOmitted = rep.ConflictCount - int64(len(rep.Conflicts))
+	}
 	var refused *restore.RefusedError
 	if errors.As(err, &refused) {
 		b.Faults = append(b.Faults, report.Fault{Check: "refused", Object: rep.Table, Line: refused.Line, Row: refused.EventID, Detail: refused.Err.Error()})
@@ -333,6 +410,8 @@ func restoredBatch(v verified, rep restore.Report, err error) report.Batch {
 		b.Outcome, b.Err = report.TargetDiffers, nil
 	case err != nil:
 		b.Outcome = outcomeOf(err)
+	case rep.Skipped > 0:
+		b.Outcome = report.TargetDiffers
 	case !rep.DryRun && !rep.Complete():
 		b.Outcome = report.Unfinished
 	}
@@ -340,9 +419,19 @@ func restoredBatch(v verified, rep restore.Report, err error) report.Batch {
 }
 
 func restoredRows(rep restore.Report) string {
-	s := fmt.Sprintf("%s present, %s missing", report.Count(rep.Present), report.Count(rep.Missing))
+	s := ""
+	if rep.Selected != rep.Rows {
+		s = fmt.Sprintf("%s of %s chosen: ", report.Count(rep.Selected), report.Count(rep.Rows))
+	}
+	s += fmt.Sprintf("%s present, %s missing", report.Count(rep.Present), report.Count(rep.Missing))
+	if rep.ConflictCount > 0 {
+		s += fmt.Sprintf(", %s different", report.Count(rep.ConflictCount))
+	}
 	if !rep.DryRun {
 		s += fmt.Sprintf(", %s inserted and read back", report.Count(rep.Inserted))
+	}
+	if rep.Overwritten > 0 {
+		s += fmt.Sprintf(", %s overwritten and read back", report.Count(rep.Overwritten))
 	}
 	if rep.Respelled > 0 {
 		s += fmt.Sprintf(", %s with the payload spelled otherwise", report.Count(rep.Respelled))

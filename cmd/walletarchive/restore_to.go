@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -59,7 +60,7 @@ type toFile struct {
 
 // restoreToFile is restore with --to. Rows that go to stdout leave it to them
 // alone: the report is on stderr then.
-func (p *program) restoreToFile(ctx context.Context, c *cli.Context, sel selection, at place, thaws thaw.Options) error {
+func (p *program) restoreToFile(ctx context.Context, c *cli.Context, sel selection, rows *rowChoice, at place, thaws thaw.Options) error {
 	to, err := destination(c)
 	if err != nil {
 		return err
@@ -67,8 +68,19 @@ func (p *program) restoreToFile(ctx context.Context, c *cli.Context, sel selecti
 	if to.Format != sink.SQL && c.IsSet(targetTableFlag) {
 		return usagef("--%s is for a server and for sql:FILE", targetTableFlag)
 	}
-	opts := p.restoreOptions(c)
+	for _, flag := range []string{missingFlag, onConflictFlag, confirmOverwriteFlag, saveOldFlag, relayQueryFlag, allowTriggersFlag, journalFlag, journalTableFlag} {
+		if c.IsSet(flag) {
+			return usagef("--%s is for a server, and --%s has none", flag, toFlag)
+		}
+	}
+	opts, err := p.restoreOptions(c)
+	if err != nil {
+		return err
+	}
 	facts := []report.Fact{{Label: "to", Value: to.String()}}
+	if !rows.all() {
+		facts = append(facts, report.Fact{Label: "rows", Value: "only those chosen: " + strings.Join(rows.facts(), ", ")})
+	}
 	if opts.DryRun {
 		facts = append(facts, report.Fact{Label: "dry run", Value: "nothing is written"})
 	}
@@ -82,8 +94,8 @@ func (p *program) restoreToFile(ctx context.Context, c *cli.Context, sel selecti
 			return err
 		}
 		defer store.close()
-		return p.withBatches(ctx, sel, store, func(list []chosen) error {
-			f.restoring = &restoring{p: p, pr: pr, store: store, opts: opts, thaw: thaws, into: f.take}
+		return p.withRows(ctx, sel, rows, store, func(list []chosen) error {
+			f.restoring = &restoring{p: p, pr: pr, store: store, opts: opts, rows: rows, thaw: thaws, into: f.take}
 			return f.run(ctx, list)
 		})
 	})
@@ -160,6 +172,7 @@ func (f *toFile) write(ctx context.Context, whole []verified) (reports []restore
 	})
 	for _, v := range whole {
 		r, err := restore.ToFile(ctx, v.rows, w, restore.FileOptions{
+			Keep:     f.opts.Select,
 			Progress: func(rows int64) { task.Add(progress.Counts{Rows: rows}) },
 		})
 		if err != nil {

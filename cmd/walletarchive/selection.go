@@ -30,6 +30,10 @@ type selection struct {
 	latest int // 0 when not given
 	since  time.Time
 	until  time.Time // exclusive; zero when open
+	// created says that since and until are about created_at_ms, else updated_at_ms.
+	created bool
+	// byEvents says that only events choose: the batches are those that hold them.
+	byEvents bool
 }
 
 // need is how much a command needs to know of its batches.
@@ -38,7 +42,8 @@ type need int
 const (
 	receiptOptional need = iota // a batch may be taken at its own word
 	receiptNeeded
-	receiptOrAll // as receiptNeeded, and no choice means every receipt
+	receiptOrAll    // as receiptNeeded, and no choice means every receipt
+	receiptOrEvents // as receiptNeeded, and --event-id is a choice
 )
 
 // selectionFlags are the flags that choose batches and say who vouches for them.
@@ -95,6 +100,8 @@ func (p *program) selection(c *cli.Context, need need) (s selection, err error) 
 	if !s.until.IsZero() && !s.since.Before(s.until) {
 		return s, usagef("--%s is not before --%s", sinceFlag, untilFlag)
 	}
+	s.created = c.String(timeOfFlag) == timeCreated
+	s.byEvents = need == receiptOrEvents && len(c.StringSlice(eventFlag)) > 0 && len(s.ids) == 0 && !s.all && s.latest == 0 && !s.byTime()
 	return s, s.check(need)
 }
 
@@ -116,7 +123,7 @@ func (s *selection) check(need need) error {
 		return usagef("without a receipt nothing says what a batch must hold: give --%s or --%s", ledgerDSNFlag, receiptFlag)
 	case s.ledgerDSN == "" && len(s.ids) == 0:
 		return usagef("without --%s or --%s, give each BATCH_ID", ledgerDSNFlag, receiptFlag)
-	case chosen == 0 && need != receiptOrAll:
+	case chosen == 0 && need != receiptOrAll && !s.byEvents:
 		return usagef("which batches? Give BATCH_ID, --%s, --%s or --%s", allFlag, latestFlag, sinceFlag)
 	}
 	return nil
@@ -130,6 +137,8 @@ func (s *selection) includes(r *manifest.Receipt) bool {
 	switch {
 	case s.app != "" && r.AppCode != s.app:
 		return false
+	case s.created:
+		return (s.since.IsZero() || r.MaxCreatedAtMS >= ceilMS(s.since)) && (s.until.IsZero() || r.MinCreatedAtMS < ceilMS(s.until))
 	case len(s.ids) > 0:
 		return slices.Contains(s.ids, r.BatchID)
 	case !s.since.IsZero() && r.LastUpdatedAtMS < ceilMS(s.since):
