@@ -2,46 +2,16 @@ package main
 
 import (
 	"bytes"
-	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/hyapp/walletarchive/internal/mysqltest"
 	"github.com/hyapp/walletarchive/internal/outbox"
+	"github.com/hyapp/walletarchive/internal/ptytest"
 )
-
-// openPTY returns both ends of a new pseudo-terminal with a size.
-func openPTY(t *testing.T) (master, terminal *os.File) {
-	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no pseudo-terminals here: %v", err)
-	}
-	t.Cleanup(func() { master.Close() })
-	fd := int(master.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { terminal.Close() })
-	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 200}); err != nil {
-		t.Fatal(err)
-	}
-	return master, terminal
-}
 
 // TestUndoAsks answers the question of an undo on a terminal, while bars are
 // drawn there.
@@ -59,7 +29,8 @@ func TestUndoAsks(t *testing.T) {
 		code   int
 		left   int
 	}{{"no\n", exitUnfinished, 20}, {"\n", exitUnfinished, 20}, {"yes\n", exitOK, 0}} {
-		master, terminal := openPTY(t)
+		master, terminal := ptytest.Open(t)
+		ptytest.Resize(t, terminal, 24, 200)
 		cmd := exec.CommandContext(t.Context(), programName, "restore", "undo", receipt)
 		var out bytes.Buffer
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, &out, terminal

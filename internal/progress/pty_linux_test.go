@@ -2,47 +2,20 @@ package progress
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/hyapp/walletarchive/internal/ptytest"
 )
-
-// openPTY returns both ends of a new pseudo-terminal.
-func openPTY(t *testing.T) (master, terminal *os.File) {
-	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no pseudo-terminals here: %v", err)
-	}
-	t.Cleanup(func() { master.Close() })
-	fd := int(master.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { terminal.Close() })
-	return master, terminal
-}
 
 func TestAutoOnATerminal(t *testing.T) {
 	t.Setenv("TERM", "xterm")
-	master, terminal := openPTY(t)
+	master, terminal := ptytest.Open(t)
 	if got := Auto.resolve(terminal); got != Lines {
 		t.Errorf("on a terminal without a size: %v, want lines", got)
 	}
-	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 100}); err != nil {
-		t.Fatal(err)
-	}
+	ptytest.Resize(t, terminal, 24, 100)
 	if got := Auto.resolve(terminal); got != Bars {
 		t.Errorf("on a terminal: %v, want bars", got)
 	}

@@ -15,32 +15,9 @@ import (
 
 	"github.com/hyapp/walletarchive/internal/mysqltest"
 	"github.com/hyapp/walletarchive/internal/outbox"
+	"github.com/hyapp/walletarchive/internal/outboxtest"
 	"github.com/hyapp/walletarchive/manifest"
 )
-
-func must(t *testing.T, db *sql.DB, statement string) {
-	t.Helper()
-	if _, err := db.ExecContext(t.Context(), statement); err != nil {
-		t.Fatalf("%.200s: %v", statement, err)
-	}
-}
-
-// hashes returns the row hash of every row, by event_id.
-func hashes(t *testing.T, db *sql.DB) map[string]string {
-	t.Helper()
-	table, err := outbox.Describe(t.Context(), db, outbox.DefaultTable)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]string{}
-	for r, err := range outbox.ReadAll(t.Context(), db, &table, "", outbox.AnyOrder) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[r.EventID] = r.RowHash().String()
-	}
-	return all
-}
 
 // stored returns records as db holds them after plain INSERTs, since MySQL
 // spells JSON in its own way: what an archive of it would have.
@@ -98,11 +75,11 @@ func client(t *testing.T, s mysqltest.Server, dsn, file string, more ...string) 
 func TestSQLLoadsWithTheStockClient(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
 		db, dsn := s.NewDB(t)
-		must(t, db, outbox.Schema(outbox.DefaultTable, ""))
+		outboxtest.Exec(t, db, outbox.Schema(outbox.DefaultTable, ""))
 		records := stored(t, db, awkward())
-		want := hashes(t, db)
+		want := outboxtest.RowHashes(t, db)
 		for i := range records {
-			if want[records[i].EventID] != records[i].RowHash().String() {
+			if want[records[i].AppCode+"/"+records[i].EventID] != records[i].RowHash().String() {
 				t.Fatalf("row %q is not what the server has", records[i].EventID)
 			}
 		}
@@ -111,12 +88,12 @@ func TestSQLLoadsWithTheStockClient(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		must(t, db, "DELETE FROM wallet_outbox")
+		outboxtest.Exec(t, db, "DELETE FROM wallet_outbox")
 		// A client that begins with another charset and a lax sql_mode.
 		if out, ok := client(t, s, dsn, file, "--default-character-set=latin1", "--init-command=SET sql_mode=''"); !ok {
 			t.Fatalf("the client failed:\n%s", out)
 		}
-		if diff := cmp.Diff(want, hashes(t, db)); diff != "" {
+		if diff := cmp.Diff(want, outboxtest.RowHashes(t, db)); diff != "" {
 			t.Errorf("row hashes (-archived +loaded)\n%s", diff)
 		}
 		// Once more: every row is there already.
@@ -127,11 +104,11 @@ func TestSQLLoadsWithTheStockClient(t *testing.T) {
 			"ALTER TABLE wallet_outbox MODIFY last_error VARCHAR(10)",
 			"CREATE TRIGGER lost BEFORE INSERT ON wallet_outbox FOR EACH ROW SET NEW.event_id = IF(NEW.event_id = 'text_3', NULL, NEW.event_id)",
 		} {
-			must(t, db, "DELETE FROM wallet_outbox")
-			must(t, db, change)
+			outboxtest.Exec(t, db, "DELETE FROM wallet_outbox")
+			outboxtest.Exec(t, db, change)
 			// --force is the client that goes on after an error.
 			for _, force := range []string{"--force", "--skip-force"} {
-				if out, ok := client(t, s, dsn, file, force); len(hashes(t, db)) != 0 || ok && force != "--force" {
+				if out, ok := client(t, s, dsn, file, force); len(outboxtest.RowHashes(t, db)) != 0 || ok && force != "--force" {
 					t.Errorf("%s: rows were kept:\n%s", change, out)
 				}
 			}
@@ -144,7 +121,7 @@ func TestSQLLoadsWithTheStockClient(t *testing.T) {
 func TestSQLCheckFires(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
 		db, dsn := s.NewDB(t)
-		must(t, db, outbox.Schema(outbox.DefaultTable, ""))
+		outboxtest.Exec(t, db, outbox.Schema(outbox.DefaultTable, ""))
 		text, _ := write(t, SQL, Options{}, awkward()[:3])
 		for name, broken := range map[string]string{
 			"a row less": strings.Replace(text, "= 3 AND", "= 4 AND", 1),
@@ -153,13 +130,13 @@ func TestSQLCheckFires(t *testing.T) {
 			if broken == text {
 				t.Fatal("nothing was changed")
 			}
-			must(t, db, "DELETE FROM wallet_outbox")
+			outboxtest.Exec(t, db, "DELETE FROM wallet_outbox")
 			file := filepath.Join(t.TempDir(), "rows.sql")
 			if err := os.WriteFile(file, []byte(broken), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if out, ok := client(t, s, dsn, file); ok || !strings.Contains(out, "1242") || len(hashes(t, db)) != 0 {
-				t.Errorf("%s: ended well %v, %d rows\n%s", name, ok, len(hashes(t, db)), out)
+			if out, ok := client(t, s, dsn, file); ok || !strings.Contains(out, "1242") || len(outboxtest.RowHashes(t, db)) != 0 {
+				t.Errorf("%s: ended well %v, %d rows\n%s", name, ok, len(outboxtest.RowHashes(t, db)), out)
 			}
 		}
 	})
@@ -169,7 +146,7 @@ func TestSQLCheckFires(t *testing.T) {
 func TestSQLCountsWarnings(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
 		db, dsn := s.NewDB(t)
-		must(t, db, outbox.Schema(outbox.DefaultTable, ""))
+		outboxtest.Exec(t, db, outbox.Schema(outbox.DefaultTable, ""))
 		records := awkward()[:3]
 		text, _ := write(t, SQL, Options{}, append(records, records[0]))
 		// IGNORE makes a warning of the duplicate; as many rows as it wrote are asked for.
@@ -178,8 +155,8 @@ func TestSQLCountsWarnings(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if out, ok := client(t, s, dsn, file); ok || !strings.Contains(out, "1242") || len(hashes(t, db)) != 0 {
-			t.Errorf("ended well %v, %d rows\n%s", ok, len(hashes(t, db)), out)
+		if out, ok := client(t, s, dsn, file); ok || !strings.Contains(out, "1242") || len(outboxtest.RowHashes(t, db)) != 0 {
+			t.Errorf("ended well %v, %d rows\n%s", ok, len(outboxtest.RowHashes(t, db)), out)
 		}
 	})
 }
@@ -188,10 +165,10 @@ func TestSQLCountsWarnings(t *testing.T) {
 func TestCSVLoads(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
 		db, _ := s.NewDB(t)
-		must(t, db, outbox.Schema(outbox.DefaultTable, ""))
+		outboxtest.Exec(t, db, outbox.Schema(outbox.DefaultTable, ""))
 		records := stored(t, db, awkward())
-		want := hashes(t, db)
-		must(t, db, "DELETE FROM wallet_outbox")
+		want := outboxtest.RowHashes(t, db)
+		outboxtest.Exec(t, db, "DELETE FROM wallet_outbox")
 		text, _ := write(t, CSV, Options{}, records)
 		file := filepath.Join(t.TempDir(), "rows.csv")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -209,7 +186,7 @@ func TestCSVLoads(t *testing.T) {
 			"("+strings.Join(slices.Clone(manifest.Columns[:]), ", ")+")"); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, hashes(t, db)); diff != "" {
+		if diff := cmp.Diff(want, outboxtest.RowHashes(t, db)); diff != "" {
 			t.Errorf("row hashes (-archived +loaded)\n%s", diff)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/hyapp/walletarchive/internal/clock"
 	"github.com/hyapp/walletarchive/internal/mysqldb"
 )
 
@@ -93,7 +94,7 @@ func New(opts Options) (*Throttle, error) {
 		opts.now = time.Now
 	}
 	if opts.sleep == nil {
-		opts.sleep = sleep
+		opts.sleep = clock.Sleep
 	}
 	return &Throttle{opts: opts}, nil
 }
@@ -209,18 +210,4 @@ func threadsRunning(ctx context.Context, q mysqldb.Queryer) (int64, error) {
 		return 0, fmt.Errorf("ask for the running threads: %w", err)
 	}
 	return n, nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/hyapp/walletarchive/internal/mysqltest"
 )
 
-// clock is a time that passes only when somebody sleeps.
-type clock struct {
+// testClock is a time that passes only when somebody sleeps.
+type testClock struct {
 	at    time.Time
 	slept time.Duration
 }
 
-func (c *clock) options(o Options) Options {
+func (c *testClock) options(o Options) Options {
 	o.now = func() time.Time { return c.at }
 	o.sleep = func(ctx context.Context, d time.Duration) error {
 		c.at = c.at.Add(max(d, 0))
@@ -37,7 +37,7 @@ func newThrottle(t *testing.T, o Options) *Throttle {
 }
 
 func TestRowsPerSecond(t *testing.T) {
-	c := &clock{at: time.Unix(1000, 0)}
+	c := &testClock{at: time.Unix(1000, 0)}
 	th := newThrottle(t, c.options(Options{MaxRowsPerSecond: 500}))
 	for range 10 {
 		if err := th.Within(t.Context(), 250); err != nil {
@@ -85,7 +85,7 @@ func TestNewRefuses(t *testing.T) {
 func TestThreadsRunning(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
 		db, _ := s.NewDB(t)
-		c := &clock{at: time.Unix(1000, 0)}
+		c := &testClock{at: time.Unix(1000, 0)}
 		many := newThrottle(t, c.options(Options{MaxThreadsRunning: 1000, Server: db}))
 		if err := errors.Join(many.Check(t.Context()), many.Before(t.Context()), many.Within(t.Context(), 1)); err != nil || c.slept != 0 {
 			t.Errorf("an idle server: slept %s, %v", c.slept, err)
@@ -136,7 +136,7 @@ func TestThreadsRunning(t *testing.T) {
 func TestReplicaLag(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
 		db, _ := s.NewDB(t)
-		c := &clock{at: time.Unix(1000, 0)}
+		c := &testClock{at: time.Unix(1000, 0)}
 		th := newThrottle(t, c.options(Options{MaxReplicaLag: time.Second, Replicas: []Replica{{"r1", db}}, MaxWait: 3 * time.Second}))
 		if err := th.Check(t.Context()); !errors.Is(err, ErrNotReplica) {
 			t.Errorf("Check of a server that is no replica = %v", err)

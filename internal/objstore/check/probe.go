@@ -9,6 +9,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/hyapp/walletarchive/internal/clock"
 	"github.com/hyapp/walletarchive/internal/objstore"
 	"github.com/hyapp/walletarchive/manifest"
 )
@@ -135,14 +136,7 @@ func (r *run) sleep(ctx context.Context) error {
 	if r.opts.Sleep != nil {
 		return r.opts.Sleep(ctx, listPause)
 	}
-	t := time.NewTimer(listPause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return clock.Sleep(ctx, listPause)
 }
 
 // delete removes the probe object, also when the run is cancelled.

@@ -24,6 +24,7 @@ import (
 
 	"github.com/tencentyun/cos-go-sdk-v5"
 
+	"github.com/hyapp/walletarchive/internal/clock"
 	"github.com/hyapp/walletarchive/internal/objstore"
 	"github.com/hyapp/walletarchive/internal/objstore/credentials"
 )
@@ -139,24 +140,13 @@ func (c *Config) withDefaults() Config {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
 	if d.Sleep == nil {
-		d.Sleep = sleep
+		d.Sleep = clock.Sleep
 	}
 	if d.Now == nil {
 		d.Now = time.Now
 	}
 	d.Retry = d.Retry.withDefaults()
 	return d
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // newTransport returns connections for large bodies both ways: no limit on a
