@@ -325,13 +325,19 @@ func TestReadingStopsWithTheContext(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		var errs []error
+		// What the driver has read already may still come, and then an error or none.
+		rows, failed := 0, false
 		for _, err := range ReadAll(ctx, db, tab, "", AnyOrder) {
-			errs = append(errs, err)
+			if failed {
+				t.Error("ReadAll went on after an error")
+			}
+			if failed = err != nil; !failed {
+				rows++
+			}
 			cancel()
 		}
-		if n := len(errs); n == 0 || n > 2 {
-			t.Errorf("ReadAll gave %d results", n)
+		if rows < 1 || rows > 2 {
+			t.Errorf("ReadAll gave %d rows", rows)
 		}
 		for _, err := range ReadAll(ctx, db, tab, "", AnyOrder) {
 			if err == nil {
