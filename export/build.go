@@ -122,9 +122,10 @@ func count(n *int64, ids *[]string, unstable bool, eventID string) {
 }
 
 // resumeRows looks for a batch that an earlier run began at first and never
-// recorded, and returns how many rows it has, so that this run makes the same
-// batch and adopts it rather than leave it beside another one with the same
-// rows. A listing may lag; then the batch is made afresh, which is right too.
+// recorded, and returns how many rows it has, at most limit, so that this run
+// makes the same batch and adopts it rather than leave it beside another one
+// with the same rows. A listing may lag; then the batch is made afresh, which is
+// right too.
 func (b *builder) resumeRows(ctx context.Context, first manifest.Cursor, limit int64) (int64, error) {
 	if b.opts.DryRun {
 		return limit, nil
@@ -151,6 +152,13 @@ func (b *builder) resumeRows(ctx context.Context, first manifest.Cursor, limit i
 		}
 		m, err := manifest.DecodeManifest(raw)
 		if err != nil || m.FirstCursor != first || m.RowCount < 1 {
+			continue
+		}
+		if m.RowCount > limit {
+			// It may be of a run with a larger batch, or a plant that would make
+			// this one as large as it likes.
+			b.opts.Logger.WarnContext(ctx, "a larger batch without a receipt begins with the same row and is left alone", "batch_id", loc.BatchID,
+				"row_count", m.RowCount, "batch_rows", limit)
 			continue
 		}
 		b.opts.Logger.InfoContext(ctx, "an earlier run left this batch without a receipt", "batch_id", loc.BatchID, "row_count", m.RowCount)

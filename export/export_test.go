@@ -448,6 +448,35 @@ func TestRunFinishesABatchThatWasCutOtherwise(t *testing.T) {
 	}
 }
 
+// TestRunIsNotMadeLargerByAPlant leaves a manifest that says of a batch which
+// begins at the first row that it has more rows than a batch may have.
+func TestRunIsNotMadeLargerByAPlant(t *testing.T) {
+	rows := newTable(1000)
+	for _, planted := range []int64{101, 1 << 60} {
+		b, l := newBucket(&calls{}), newBook(&calls{})
+		f := manifest.Figures{FirstCursor: rows[0].Cursor(), LastCursor: rows[999].Cursor(), NDJSONSHA256: manifest.Hash{1}, UncompressedBytes: 1, CompressedBytes: 1}
+		f.All.RowCount = planted
+		m, err := manifest.New("a/b", app, f, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := manifest.EncodeManifest(&m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loc, err := m.Location()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.objects[loc.ManifestKey()] = raw
+		r, err := Run(t.Context(), rows, b, l, l, options())
+		if err != nil || len(r.Batches) == 0 || r.Batches[0].Rows != 100 {
+			t.Fatalf("a plant of %d rows: Run = %+v, %v; want batches of 100", planted, r, err)
+		}
+		l.whole(t, rows, b)
+	}
+}
+
 func TestRunAdoptsRowsThatWerePackedOtherwise(t *testing.T) {
 	rows := newTable(1000)[:100]
 	b, l := newBucket(&calls{}), newBook(&calls{})

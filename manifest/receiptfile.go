@@ -113,7 +113,10 @@ func NewReceiptReader(r io.Reader) *ReceiptReader {
 
 // Next returns the next receipt and how many members follow it, skipping
 // members of the one before that were not read. It returns io.EOF at the clean
-// end. The error wraps [ErrBadDocument], [ErrBadReceipt] or [ErrMemberCount].
+// end. An error that wraps [ErrBadReceipt] is about this receipt, of which
+// app_code and batch_id are returned, and Next may be called again for the one
+// after its members. Every other is final: [ErrBadDocument], [ErrMemberCount], or
+// that of reading.
 func (rr *ReceiptReader) Next() (Receipt, int64, error) {
 	for range rr.Members() {
 	}
@@ -124,14 +127,15 @@ func (rr *ReceiptReader) Next() (Receipt, int64, error) {
 	if rr.err = rr.read(&l); rr.err != nil {
 		return Receipt{}, 0, rr.err
 	}
-	if rr.err = l.Receipt.Validate(); rr.err == nil {
-		rr.err = checkMemberCount(&l.Receipt, l.MemberCount)
-	}
-	if rr.err != nil {
-		rr.err = fmt.Errorf("receipt file, line %d: %w", rr.line, rr.err)
-		return Receipt{}, 0, rr.err
-	}
 	rr.receipt, rr.left = l.Receipt, l.MemberCount
+	named := Receipt{AppCode: l.Receipt.AppCode, BatchID: l.Receipt.BatchID}
+	if err := l.Receipt.Validate(); err != nil {
+		return named, 0, fmt.Errorf("receipt file, line %d: receipt of %s: %w", rr.line, clip(string(named.BatchID)), err)
+	}
+	if err := checkMemberCount(&l.Receipt, l.MemberCount); err != nil {
+		rr.err = fmt.Errorf("receipt file, line %d: %w", rr.line, err)
+		return named, 0, rr.err
+	}
 	return l.Receipt, l.MemberCount, nil
 }
 

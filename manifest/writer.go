@@ -164,6 +164,11 @@ func (w *Writer) write(r *Record) error {
 
 func (w *Writer) flush() error {
 	select {
+	case <-w.failed: // the packer takes blocks even then, so that this is asked first
+		return w.packError()
+	default:
+	}
+	select {
 	case <-w.failed:
 		return w.packError()
 	case w.full <- w.text:

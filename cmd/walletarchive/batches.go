@@ -9,6 +9,7 @@ import (
 
 	"github.com/hyapp/walletarchive/internal/ledger"
 	"github.com/hyapp/walletarchive/internal/mysqldb"
+	"github.com/hyapp/walletarchive/internal/report"
 	"github.com/hyapp/walletarchive/manifest"
 	"github.com/hyapp/walletarchive/verify"
 )
@@ -21,6 +22,8 @@ type chosen struct {
 	verify.Target
 	// members is how many Target.Members yields: 0 when it is nil.
 	members int64
+	// faults are what the ledger shows to be wrong with it; see audit.
+	faults []report.Fault
 	// err says why there is nothing to work on: ledger.ErrNoReceipt,
 	// verify.ErrNoBatch or manifest.ErrBadReceipt. nil when there is.
 	err error
@@ -100,10 +103,17 @@ func (s *selection) fromLedger(ctx context.Context, l *ledger.Ledger) ([]chosen,
 		}
 		receipts, err := l.Receipts(ctx, filter)
 		for _, r := range receipts {
-			if s.created && !s.includes(&r) {
+			if r.Err != nil {
+				list = append(list, unusable(r.AppCode, r.BatchID, r.Err))
 				continue
 			}
-			err = errors.Join(err, add(r))
+			if s.created && !s.includes(&r.Receipt) {
+				continue
+			}
+			err = errors.Join(err, add(r.Receipt))
+		}
+		if err == nil && s.audit {
+			list, err = audit(ctx, l, s.app, list)
 		}
 		return list, err
 	}

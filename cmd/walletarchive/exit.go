@@ -84,6 +84,7 @@ var outcomeRules = []struct {
 	// What an export wants to write is taken by something else.
 	{report.TargetDiffers, is(objstore.ErrExist)},
 	{report.TargetDiffers, is(export.ErrConflict)},
+	{report.ArchiveWrong, is(manifest.ErrBadDocument)}, // not what stands where export wants to write
 	{report.TargetDiffers, is(ledger.ErrConflict)},
 	{report.TargetDiffers, is(ledger.ErrReadBack)},
 	{report.TargetDiffers, is(restore.ErrConflict)},

@@ -10,40 +10,51 @@ import (
 	"os"
 	"slices"
 
+	"github.com/hyapp/walletarchive/internal/report"
 	"github.com/hyapp/walletarchive/manifest"
 )
 
 // fromFile returns the chosen receipts of the receipt file: in the order in
 // which they were asked for by id, else by cursor. The whole file is read and
-// checked, whatever is chosen.
+// checked, whatever is chosen: where it breaks off or contradicts itself comes
+// last, as a batch that cannot be used.
 func (s *selection) fromFile(ctx context.Context) ([]chosen, error) {
 	f, err := os.Open(s.receiptFile)
 	if err != nil {
 		return nil, fmt.Errorf("read receipts: %w", err)
 	}
 	defer f.Close()
-	var list []chosen
+	var list, broken []chosen
 	seen := map[[2]string]bool{} // app_code and batch_id
 	rr := manifest.NewReceiptReader(f)
-	for {
-		for range rr.Members() {
-			if ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
-		}
+	for n := 1; ; n++ {
 		offset := rr.Offset()
 		receipt, members, err := rr.Next()
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			return nil, fmt.Errorf("read receipts %s: %w", s.receiptFile, err)
+		for _, merr := range rr.Members() {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			err = cmp.Or(err, merr)
 		}
 		key := [2]string{receipt.AppCode, string(receipt.BatchID)}
-		if seen[key] {
-			return nil, fmt.Errorf("read receipts %s: two receipts of batch %s: %w", s.receiptFile, receipt.BatchID, manifest.ErrBadReceipt)
+		if err == nil && seen[key] {
+			err = fmt.Errorf("batch %s has another receipt before it: %w", receipt.BatchID, manifest.ErrBadReceipt)
 		}
 		seen[key] = true
+		if err != nil {
+			err = fmt.Errorf("read receipts %s: receipt %d: %w", s.receiptFile, n, err)
+			if outcomeOf(err) != report.ArchiveWrong {
+				return nil, err
+			}
+			broken = append(broken, unusable(receipt.AppCode, receipt.BatchID, err))
+			if errors.Is(err, manifest.ErrBadReceipt) {
+				continue // about this receipt only
+			}
+			break
+		}
 		if !s.includes(&receipt) {
 			continue
 		}
@@ -53,7 +64,7 @@ func (s *selection) fromFile(ctx context.Context) ([]chosen, error) {
 		}
 		list = append(list, b)
 	}
-	return s.arrange(list), nil
+	return append(s.arrange(list), broken...), nil
 }
 
 // arrange orders what was found, keeps the latest, and adds a chosen without a

@@ -34,6 +34,9 @@ type selection struct {
 	created bool
 	// byEvents says that only events choose: the batches are those that hold them.
 	byEvents bool
+	// audit asks for the rules that hold between all batches of a ledger; only
+	// with all.
+	audit bool
 }
 
 // need is how much a command needs to know of its batches.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/hyapp/walletarchive/internal/ledger"
+	"github.com/hyapp/walletarchive/internal/report"
 	"github.com/hyapp/walletarchive/manifest"
 )
 
@@ -258,15 +260,19 @@ func TestBadReceiptFile(t *testing.T) {
 		}
 		return s
 	}
+	other := strings.Replace(join(0, 1, 2, 3, 4, 5), `"row_count":2`, `"row_count":0`, 1)
 	tests := []struct {
 		name, text string
 		want       error
+		which      string // what names it
+		good       string // first digits of the ids that can be used all the same
 	}{
-		{"a receipt twice", join(0, 1, 2, 0, 1, 2), manifest.ErrBadReceipt},
+		{"a receipt twice", join(0, 1, 2, 0, 1, 2, 3, 4, 5), manifest.ErrBadReceipt, "receipt 2: batch " + string(id("a")), "ab"},
+		{"a receipt that contradicts itself", other, manifest.ErrBadReceipt, "receipt 1: receipt file, line 1: receipt of " + string(id("a")), "b"},
 		// The file is checked whole, whatever is chosen from it.
-		{"a member missing in another receipt", join(0, 1, 2, 3, 4), manifest.ErrMemberCount},
-		{"a cut line", string(whole[:len(whole)-3]), manifest.ErrBadDocument},
-		{"no receipt", "{}\n", nil},
+		{"a member missing in another receipt", join(0, 1, 2, 3, 4), manifest.ErrMemberCount, "receipt 2: receipt of " + string(id("b")), "a"},
+		{"a cut line", string(whole[:len(whole)-3]), manifest.ErrBadDocument, "receipt 2: receipt file, line 6", "a"},
+		{"no receipt", "{}\n", manifest.ErrBadDocument, "receipt 1: receipt file, line 1", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -274,10 +280,27 @@ func TestBadReceiptFile(t *testing.T) {
 			if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			s := selection{receiptFile: path, ids: []manifest.BatchID{id("a")}}
-			_, err := s.fromFile(t.Context())
-			if err == nil || tt.want != nil && !errors.Is(err, tt.want) {
-				t.Errorf("fromFile = %v, want %v", err, tt.want)
+			s := selection{receiptFile: path}
+			list, err := s.fromFile(t.Context())
+			if err != nil || len(list) == 0 {
+				t.Fatalf("fromFile = %v, %v", list, err)
+			}
+			good, last := "", list[len(list)-1]
+			for _, b := range list[:len(list)-1] {
+				if b.err != nil {
+					t.Errorf("batch %s: %v", b.Location.BatchID, b.err)
+				}
+				good += string(b.Location.BatchID[:1])
+			}
+			if !errors.Is(last.err, tt.want) || !strings.Contains(fmt.Sprint(last.err), tt.which) || good != tt.good {
+				t.Errorf("fromFile gives %s and then %v, want %s and %v, %s", good, last.err, tt.good, tt.want, tt.which)
+			}
+			if out := unreadable(last); out.Outcome != report.ArchiveWrong || len(out.Faults) != 1 {
+				t.Errorf("it is printed as %+v", out)
+			}
+			s.ids = []manifest.BatchID{id("a")} // the file is checked whole, whatever is chosen
+			if list, err = s.fromFile(t.Context()); err != nil || !errors.Is(firstMissing(list[len(list)-1:]), tt.want) {
+				t.Errorf("fromFile of one batch = %v, %v", list, err)
 			}
 		})
 	}

@@ -85,8 +85,14 @@ func anyCold(list []chosen) bool {
 func unreadable(b chosen) report.Batch {
 	out := report.Batch{AppCode: b.Location.AppCode, BatchID: b.Location.BatchID, Outcome: outcomeOf(b.err), Err: b.err}
 	var cold *thaw.ColdError
-	if errors.As(b.err, &cold) {
+	var shown *ledgerFault
+	switch {
+	case errors.As(b.err, &cold):
 		out.Details = cold
+	case errors.As(b.err, &shown):
+		out.Faults, out.Err = []report.Fault{shown.Fault}, nil
+	case out.Outcome == report.ArchiveWrong: // its receipt is
+		out.Faults, out.Err = []report.Fault{{Check: checkReceipt, Detail: b.err.Error()}}, nil
 	}
 	return out
 }

@@ -74,6 +74,7 @@ func (p *program) verification(c *cli.Context) (v verification, err error) {
 		d, err = p.discovery(c)
 	} else {
 		sel, err = p.selection(c, receiptOptional)
+		sel.audit = sel.all
 	}
 	if err != nil {
 		return v, err
@@ -116,7 +117,7 @@ func (v *verification) run(ctx context.Context, pr *report.Printer, store archiv
 		opts := v.opts
 		opts.Progress = func(rows int64) { task.Add(progress.Counts{Rows: rows}) }
 		rep, err := verify.Batch(ctx, store, b.Target, opts)
-		out := verifiedBatch(&rep, err)
+		out := auditedBatch(&b, &rep, err)
 		if locks := retentionText(&rep, v.opts.RequireRetention > 0); locks != "" {
 			out.Facts = append(out.Facts, report.Fact{Label: "retention", Value: locks})
 		}
@@ -191,7 +192,7 @@ func verifiedBatch(rep *verify.Report, err error) report.Batch {
 	}
 	b.Unchecked, b.Notes = noteTexts(rep.Unchecked), noteTexts(rep.Notes)
 	if err != nil && !rep.Failed() && outcomeOf(err) == report.ArchiveWrong { // the receipt itself is
-		b.Faults, b.Err = []report.Fault{{Check: "receipt", Detail: err.Error()}}, nil
+		b.Faults, b.Err = []report.Fault{{Check: checkReceipt, Detail: err.Error()}}, nil
 	}
 	switch {
 	case rep.Failed():

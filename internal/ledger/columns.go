@@ -3,6 +3,7 @@ package ledger
 import (
 	"database/sql"
 	"encoding"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -119,26 +120,28 @@ func receiptArgs(r *manifest.Receipt) []any {
 }
 
 // scanReceipt reads the row of selectReceipts that rows stands on. A field that
-// is NULL or cannot be read wraps [manifest.ErrBadReceipt].
-func scanReceipt(rows *sql.Rows) (manifest.Receipt, error) {
-	var r manifest.Receipt
+// is NULL or cannot be read is the Err of what it returns; err is the server's.
+func scanReceipt(rows *sql.Rows) (s Stored, err error) {
 	fields := make([]sql.NullString, len(receiptColumns))
 	into := make([]any, len(fields))
 	for i := range fields {
 		into[i] = &fields[i]
 	}
 	if err := rows.Scan(into...); err != nil {
-		return manifest.Receipt{}, err
+		return Stored{}, err
 	}
 	for i, c := range receiptColumns {
-		err := fmt.Errorf("is NULL")
+		err := errors.New("is NULL")
 		if fields[i].Valid {
-			err = c.set(&r, fields[i].String)
+			err = c.set(&s.Receipt, fields[i].String)
 		}
 		if err != nil {
-			return manifest.Receipt{}, fmt.Errorf("receipt %s of %s: %s: %w: %w",
-				clip(fields[1].String), clip(fields[0].String), c.name, err, manifest.ErrBadReceipt)
+			app, id := fields[0].String, fields[1].String // the first two of receiptColumns
+			return Stored{
+				Receipt: manifest.Receipt{AppCode: app, BatchID: manifest.BatchID(id)},
+				Err:     fmt.Errorf("receipt %s of %s: %s: %w: %w", clip(id), clip(app), c.name, err, manifest.ErrBadReceipt),
+			}, nil
 		}
 	}
-	return r, nil
+	return s, nil
 }

@@ -113,9 +113,9 @@ func mustRecord(t *testing.T, l *Ledger, b batch) {
 func snapshot(t *testing.T, db *sql.DB) (receipts []manifest.Receipt, members []manifest.Member) {
 	t.Helper()
 	ctx := context.Background()
-	if err := eachReceipt(ctx, db, selectReceipts+" ORDER BY app_code, batch_id", nil, func(r manifest.Receipt) bool {
-		receipts = append(receipts, r)
-		return true
+	if err := eachReceipt(ctx, db, selectReceipts+" ORDER BY app_code, batch_id", nil, func(s Stored) error {
+		receipts = append(receipts, s.Receipt)
+		return s.Err
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -239,13 +239,30 @@ func TestReadReceipts(t *testing.T) {
 			t.Errorf("LatestCursor = %v, want %v", err, manifest.ErrBadReceipt)
 		}
 		exec(t, db, "UPDATE "+ReceiptsTable+" SET gzip_sha256 = UPPER(gzip_sha256) WHERE batch_id = ?", string(a.receipt.BatchID))
-		for _, err := range []error{
-			func() error { _, err := l.Receipt(ctx, "game", a.receipt.BatchID); return err }(),
-			func() error { _, err := l.Receipts(ctx, Filter{}); return err }(),
-		} {
+		unreadable := func(err error) {
+			t.Helper()
 			if !errors.Is(err, manifest.ErrBadReceipt) || !strings.Contains(err.Error(), "gzip_sha256") {
 				t.Errorf("a receipt whose gzip_sha256 cannot be read = %v, want %v and the column", err, manifest.ErrBadReceipt)
 			}
+		}
+		_, err = l.Receipt(ctx, "game", a.receipt.BatchID)
+		unreadable(err)
+		// It keeps nobody from the others, and its place in the chain.
+		for _, f := range []Filter{{AppCode: "game"}, {AppCode: "game", Latest: 3}, {AppCode: "game", Since: ms(1)}} {
+			list, err := l.Receipts(ctx, f)
+			if err != nil || len(list) != 3 || list[1].Err != nil || list[2].Err != nil || list[1].BatchID != b.receipt.BatchID {
+				t.Fatalf("Receipts(%+v) = %v, %v", f, list, err)
+			}
+			unreadable(list[0].Err)
+			if bad := list[0].Receipt; bad != (manifest.Receipt{AppCode: "game", BatchID: a.receipt.BatchID}) {
+				t.Errorf("the receipt that cannot be read is %+v", bad)
+			}
+		}
+		// One without a time may be of any.
+		exec(t, db, "ALTER TABLE "+ReceiptsTable+" MODIFY last_updated_at_ms BIGINT NULL")
+		exec(t, db, "UPDATE "+ReceiptsTable+" SET last_updated_at_ms = NULL WHERE batch_id = ?", string(b.receipt.BatchID))
+		if list, err := l.Receipts(ctx, Filter{AppCode: "game", Since: ms(1000)}); err != nil || len(list) != 1 || list[0].BatchID != b.receipt.BatchID || list[0].Err == nil {
+			t.Errorf("Receipts since a time after all = %v, %v, want the one whose time is NULL", list, err)
 		}
 	})
 }

@@ -44,9 +44,9 @@ func (l *Ledger) Latest(ctx context.Context, app string) (manifest.Receipt, bool
 	var latest []manifest.Receipt
 	err := eachReceipt(ctx, l.db, selectReceipts+verified+
 		" AND last_updated_at_ms = (SELECT MAX(last_updated_at_ms) FROM "+ReceiptsTable+verified+")"+
-		" ORDER BY "+chainOrder+" LIMIT 1", []any{app, app, app, app}, func(r manifest.Receipt) bool {
-		latest = append(latest, r)
-		return true
+		" ORDER BY "+chainOrder+" LIMIT 1", []any{app, app, app, app}, func(s Stored) error {
+		latest = append(latest, s.Receipt)
+		return s.Err
 	})
 	if err != nil || len(latest) == 0 {
 		return manifest.Receipt{}, false, wrap(err, "latest receipt of app_code %q", app)
@@ -74,11 +74,12 @@ func (l *Ledger) Receipt(ctx context.Context, app string, id manifest.BatchID) (
 // receipt is Receipt in a transaction, or with a locking clause at the end.
 func receipt(ctx context.Context, q mysqldb.Queryer, app string, id manifest.BatchID, lock string) (manifest.Receipt, error) {
 	found := []manifest.Receipt{}
-	err := eachReceipt(ctx, q, selectReceipts+" WHERE app_code = ? AND batch_id = ?"+lock, []any{app, string(id)}, func(r manifest.Receipt) bool {
-		if r.AppCode == app && r.BatchID == id { // by bytes, whatever the collation
-			found = append(found, r)
+	err := eachReceipt(ctx, q, selectReceipts+" WHERE app_code = ? AND batch_id = ?"+lock, []any{app, string(id)}, func(s Stored) error {
+		if s.AppCode != app || s.BatchID != id { // by bytes, whatever the collation
+			return nil
 		}
-		return true
+		found = append(found, s.Receipt)
+		return s.Err
 	})
 	if err == nil && len(found) == 0 {
 		err = ErrNoReceipt
@@ -101,37 +102,49 @@ type Filter struct {
 	Latest int
 }
 
-// Receipts returns the receipts that f chooses, as they are stored and in any
-// state, by app_code and, within an app, in the order of the chain, the oldest
-// first. None is not an error. The error wraps [manifest.ErrBadReceipt] when a
-// field of one cannot be read.
-func (l *Ledger) Receipts(ctx context.Context, f Filter) ([]manifest.Receipt, error) {
+// Stored is a receipt as the ledger holds it, in any state: whether it is valid
+// is for the caller to judge.
+type Stored struct {
+	// Receipt has the app_code and batch_id alone when Err is not nil.
+	manifest.Receipt
+	// Err wraps [manifest.ErrBadReceipt] and names the field that cannot be read.
+	Err error
+}
+
+// Receipts returns the receipts that f chooses by app_code and, within an app, in
+// the order of the chain, the oldest first. None is not an error, and neither is
+// one that cannot be read: it is returned as such, so that nobody takes the
+// others for all there are. One without a time fits any time.
+func (l *Ledger) Receipts(ctx context.Context, f Filter) ([]Stored, error) {
 	where := []string{"1 = 1"}
 	var args []any
 	if f.AppCode != "" {
 		where, args = append(where, "app_code = ?"), append(args, f.AppCode)
 	}
 	if !f.Since.IsZero() {
-		where, args = append(where, "last_updated_at_ms >= ?"), append(args, ceilMS(f.Since))
+		where, args = append(where, "(last_updated_at_ms >= ? OR last_updated_at_ms IS NULL)"), append(args, ceilMS(f.Since))
 	}
 	if !f.Until.IsZero() {
-		where, args = append(where, "first_updated_at_ms < ?"), append(args, ceilMS(f.Until))
+		where, args = append(where, "(first_updated_at_ms < ? OR first_updated_at_ms IS NULL)"), append(args, ceilMS(f.Until))
 	}
-	var list []manifest.Receipt
+	var list []Stored
 	n := 0 // of the last app
-	err := eachReceipt(ctx, l.db, selectReceipts+" WHERE "+strings.Join(where, " AND ")+" ORDER BY app_code DESC, "+chainOrder, args, func(r manifest.Receipt) bool {
-		if f.AppCode != "" && r.AppCode != f.AppCode { // by bytes, whatever the collation
-			return true
+	err := eachReceipt(ctx, l.db, selectReceipts+" WHERE "+strings.Join(where, " AND ")+" ORDER BY app_code DESC, "+chainOrder, args, func(s Stored) error {
+		if f.AppCode != "" && s.AppCode != f.AppCode { // by bytes, whatever the collation
+			return nil
 		}
-		if len(list) > 0 && list[len(list)-1].AppCode != r.AppCode {
+		if len(list) > 0 && list[len(list)-1].AppCode != s.AppCode {
 			n = 0
 		}
 		if n++; f.Latest <= 0 || n <= f.Latest {
-			list = append(list, r)
+			list = append(list, s)
 		}
-		return f.AppCode == "" || n != f.Latest
+		if f.AppCode != "" && n == f.Latest {
+			return errStop
+		}
+		return nil
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errStop) {
 		return nil, fmt.Errorf("receipts: %w", err)
 	}
 	slices.Reverse(list)
@@ -206,21 +219,20 @@ func (l *Ledger) BatchesOf(ctx context.Context, app string, eventIDs []string) (
 	return batches, nil
 }
 
-// eachReceipt calls f with every row of a query on the receipts until f returns
-// false.
-func eachReceipt(ctx context.Context, q mysqldb.Queryer, query string, args []any, f func(manifest.Receipt) bool) error {
+// eachReceipt calls f with every row of a query on the receipts until f fails.
+func eachReceipt(ctx context.Context, q mysqldb.Queryer, query string, args []any, f func(Stored) error) error {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		r, err := scanReceipt(rows)
+		s, err := scanReceipt(rows)
+		if err == nil {
+			err = f(s)
+		}
 		if err != nil {
 			return err
-		}
-		if !f(r) {
-			return nil
 		}
 	}
 	return rows.Err()
