@@ -51,6 +51,8 @@ func TestExitCode(t *testing.T) {
 		{"the archive is wrong and the rest unknown", outcome(report.ArchiveWrong, wrapped(other)), false, exitArchive},
 		{"the archive is wrong, then a signal", outcome(report.ArchiveWrong, context.Canceled), true, exitArchive},
 		{"a bad receipt", wrapped(manifest.ErrBadReceipt), false, exitArchive},
+		{"a receipt file that cannot be read", wrapped(manifest.ErrBadDocument), false, exitArchive},
+		{"a manifest that cannot be read in the place of a batch", wrapped(errors.Join(manifest.ErrBadDocument, export.ErrConflict)), false, exitTarget},
 		{"members missing", wrapped(manifest.ErrMemberCount), false, exitArchive},
 		{"members of another batch", wrapped(manifest.ErrForeignMember), false, exitArchive},
 		{"a report that stopped at a bad receipt", outcome(report.Unfinished, wrapped(manifest.ErrBadReceipt)), false, exitUnfinished},

@@ -324,7 +324,11 @@ func noBatchHolds(eventIDs []string) error {
 func holding(ctx context.Context, app string, list []chosen, eventIDs []string) (some []chosen, err error) {
 	events := setOf(eventIDs)
 	for _, b := range list {
-		if b.err != nil || b.Members == nil {
+		if b.err != nil { // a receipt that cannot be read, which may hold them
+			some = append(some, b)
+			continue
+		}
+		if b.Members == nil {
 			continue
 		}
 		holds := false
