@@ -73,8 +73,11 @@ func (p *program) selection(c *cli.Context, need need) (s selection, err error) 
 	case c.IsSet(ledgerDSNFlag) || c.IsSet(ledgerDSNFlag+"-file"):
 		err = usagef("--%s and --%s: give one", receiptFlag, ledgerDSNFlag)
 	default:
-		if _, serr := os.Stat(s.receiptFile); serr != nil {
+		switch file, serr := os.Stat(s.receiptFile); {
+		case serr != nil:
 			err = usagef("--%s: %v", receiptFlag, serr)
+		case !file.Mode().IsRegular():
+			err = usagef("--%s: %s is no regular file, and it is read more than once", receiptFlag, s.receiptFile)
 		}
 	}
 	if err != nil {
