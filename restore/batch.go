@@ -69,6 +69,9 @@ type restorer struct {
 	rows     *sorter
 	report   Report
 	told     int64 // rows that Progress was told of
+	needs    *outbox.Needs
+	// doubts are why there is a rehearsal; see prove.
+	doubts []string
 	// rehearsed says that there is no rehearsal to be made any more.
 	rehearsed bool
 }
@@ -80,11 +83,10 @@ func (r *restorer) run(ctx context.Context, v *verify.Verified) (err error) {
 			r.log.WarnContext(ctx, "close the file of sorted rows", "error", cerr)
 		}
 	}()
-	needs, err := r.sort(ctx, v)
-	if err != nil {
+	if r.needs, err = r.sort(ctx, v); err != nil {
 		return err
 	}
-	err = r.retry(ctx, mysqldb.IsConnLost, func() error { return r.preflight(ctx, needs) })
+	err = r.retry(ctx, mysqldb.IsConnLost, func() error { return r.preflight(ctx) })
 	if err != nil {
 		return err
 	}
@@ -121,7 +123,7 @@ func (r *restorer) sort(ctx context.Context, v *verify.Verified) (*outbox.Needs,
 
 // preflight finds what the target would refuse or change, and returns a
 // *PreflightError when going on could not end well.
-func (r *restorer) preflight(ctx context.Context, needs *outbox.Needs) error {
+func (r *restorer) preflight(ctx context.Context) error {
 	conn, err := r.db.Conn(ctx)
 	if err != nil {
 		return fmt.Errorf("connect to the target: %w", err)
@@ -140,7 +142,8 @@ func (r *restorer) preflight(ctx context.Context, needs *outbox.Needs) error {
 		if err != nil {
 			return err
 		}
-		found = r.table.CheckTarget(needs, settings, r.manifest.EventIDCollation)
+		found = r.table.CheckTarget(r.needs, settings, r.manifest.EventIDCollation)
+		r.doubts = r.prove(&r.table, settings)
 		found = append(found, r.checkFidelity()...)
 		found = append(found, r.checkTriggers()...)
 	}

@@ -158,6 +158,9 @@ func (l *loader) refuse(row *manifest.Row, f found) error {
 
 // confirm notes that row is in the target.
 func (l *loader) confirm(ctx context.Context, row *manifest.Row, like likeness) error {
+	if row.Status != manifest.StatusDelivered { // verify has seen to it; see relay
+		return &RefusedError{Table: l.table.Name, Line: row.Line, EventID: row.EventID, Err: ErrWouldDispatch}
+	}
 	if !l.inserted.add(row.Line) {
 		return fmt.Errorf("line %d was read back twice", row.Line)
 	}

@@ -28,6 +28,9 @@ type Rehearsal struct {
 	// maxRefused rows were refused.
 	Whole      bool  `json:"whole"`
 	DurationMS int64 `json:"duration_ms"` // of writing and reading back
+	// Because says why the definition alone was not enough; empty when a dry run
+	// rehearsed for its own sake.
+	Because []string `json:"because"`
 }
 
 // rehearsalTable hides a table of that name, if there is one, from its own
@@ -50,7 +53,7 @@ const (
 // stage makes the table for the rehearsal, if there is to be one, before the
 // transaction begins: some servers refuse it inside of one (1787, with GTIDs).
 func (a *attempt) stage(ctx context.Context) error {
-	if a.opts.Scratch || a.opts.Rehearsed || a.rehearsed {
+	if a.opts.Scratch || a.opts.Rehearsed || a.rehearsed || a.proven() {
 		return nil
 	}
 	_, err := a.conn.ExecContext(ctx, "CREATE TEMPORARY TABLE "+mysqldb.QuoteName(rehearsalTable)+" LIKE "+mysqldb.QuoteName(a.table.Name))
@@ -96,10 +99,14 @@ func (r *restorer) problem(ctx context.Context, p Problem) {
 // error is a *PreflightError when the server changes or refuses one, or when the
 // relay would take one.
 func (a *attempt) rehearse(ctx context.Context) error {
-	if !a.staged || a.toWrite() == 0 {
+	if a.toWrite() == 0 {
 		return nil
 	}
-	h := rehearsal{attempt: a, table: a.table, columns: map[columnCode]*trouble{}, found: Rehearsal{Whole: true}}
+	if !a.staged {
+		return a.spareRehearsal(ctx)
+	}
+	because := append([]string{}, a.doubts...)
+	h := rehearsal{attempt: a, table: a.table, columns: map[columnCode]*trouble{}, found: Rehearsal{Whole: true, Because: because}}
 	h.table.Name, h.table.Triggers, h.table.ForeignKeys = rehearsalTable, nil, nil
 	h.target = target{q: a.conn, table: &h.table, appCode: a.manifest.AppCode, comparer: comparer{}}
 	began := a.opts.Now()

@@ -90,7 +90,11 @@ type Report struct {
 	// Rehearsal is what a temporary table of the target's definition made of the
 	// rows to be written; nil when there was none.
 	Rehearsal *Rehearsal `json:"rehearsal,omitempty"`
-	State     State      `json:"state"`
+	// NoRehearsal says why there was none although there were rows to be written:
+	// "not needed: …". It is "" for a target of [Options.Scratch], after
+	// [Options.Rehearsed], and where a problem of the code not_rehearsed says more.
+	NoRehearsal string `json:"no_rehearsal,omitempty"`
+	State       State  `json:"state"`
 	// CommitReadBack says that the answer to the commit was lost, and State is
 	// what the server was found to hold afterwards.
 	CommitReadBack bool          `json:"commit_read_back"`

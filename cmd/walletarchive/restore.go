@@ -371,6 +371,9 @@ func restoredBatch(v verified, rep restore.Report, err error) report.Batch {
 	b.Duration += rep.Duration
 	b.Details = restoreDetails{Report: rep, DurationMS: rep.Duration.Milliseconds(), Verify: b.Details.(verifyDetails)}
 	b.Facts = append(b.Facts, report.Fact{Label: "rows", Value: restoredRows(rep)})
+	if said := rehearsed(rep); said != "" {
+		b.Facts = append(b.Facts, report.Fact{Label: "rehearsal", Value: said})
+	}
 	for _, problem := range rep.Problems {
 		if problem.Fatal {
 			b.Faults = append(b.Faults, report.Fault{Check: string(problem.Code), Object: rep.Table, Column: problem.Column, Detail: problem.Detail})
@@ -416,6 +419,23 @@ func restoredBatch(v verified, rep restore.Report, err error) report.Batch {
 		b.Outcome = report.Unfinished
 	}
 	return b
+}
+
+// rehearsed says whether there was a rehearsal, and why; "" when nothing was to be
+// written.
+func rehearsed(rep restore.Report) string {
+	h := rep.Rehearsal
+	if h == nil {
+		return rep.NoRehearsal
+	}
+	s := report.Count(h.Rows) + " rows"
+	if len(h.Because) > 0 {
+		s += ", since " + h.Because[0]
+		if more := len(h.Because) - 1; more > 0 {
+			s += fmt.Sprintf(" (and %d more)", more)
+		}
+	}
+	return s
 }
 
 func restoredRows(rep restore.Report) string {

@@ -141,17 +141,18 @@ func Warnings(ctx context.Context, session Queryer) ([]Warning, error) {
 // Settings are what a session may do, as the server says.
 type Settings struct {
 	SQLMode          []string
-	MaxAllowedPacket int  // bytes of one statement or row
-	LocalInfile      bool // LOAD DATA LOCAL is allowed by the server
-	ReadOnly         bool // the server refuses writes, though not those of every account
+	Charset          string // of statements and of the values in them
+	MaxAllowedPacket int    // bytes of one statement or row
+	LocalInfile      bool   // LOAD DATA LOCAL is allowed by the server
+	ReadOnly         bool   // the server refuses writes, though not those of every account
 }
 
 // ReadSettings asks for the settings of session.
 func ReadSettings(ctx context.Context, session Queryer) (Settings, error) {
 	var s Settings
 	var mode, readOnly string
-	err := session.QueryRowContext(ctx, "SELECT @@SESSION.sql_mode, @@SESSION.max_allowed_packet, @@GLOBAL.local_infile, @@GLOBAL.read_only").
-		Scan(&mode, &s.MaxAllowedPacket, &s.LocalInfile, &readOnly)
+	err := session.QueryRowContext(ctx, "SELECT @@SESSION.sql_mode, @@SESSION.character_set_client, @@SESSION.max_allowed_packet, @@GLOBAL.local_infile, @@GLOBAL.read_only").
+		Scan(&mode, &s.Charset, &s.MaxAllowedPacket, &s.LocalInfile, &readOnly)
 	if err != nil {
 		return Settings{}, fmt.Errorf("read session settings: %w", err)
 	}
