@@ -149,8 +149,8 @@ type Note struct {
 	Text   string `json:"text"`
 }
 
-// Report is the verdict on one batch: it is proven at its level when Faults and
-// Unchecked are both empty.
+// Report is the verdict on one batch: it is proven at its level when all of its
+// objects were looked at, and Faults and Unchecked are both empty.
 type Report struct {
 	AppCode string           `json:"app_code"`
 	BatchID manifest.BatchID `json:"batch_id"`
@@ -175,10 +175,14 @@ type Report struct {
 	Manifest *manifest.Manifest `json:"manifest"`
 }
 
-// Proven reports whether every check of the level was made and passed.
+// Proven reports whether every check of the level was made and passed. A Report of
+// which nothing was looked at, such as the zero value, is not proven.
 func (r *Report) Proven() bool {
-	return len(r.Faults) == 0 && len(r.MoreFaults) == 0 && len(r.Unchecked) == 0
+	return len(r.Objects) == objectsOfBatch && len(r.Faults) == 0 && len(r.MoreFaults) == 0 && len(r.Unchecked) == 0
 }
+
+// objectsOfBatch are data, manifest and marker, docs/FORMAT.md "Objects of a batch".
+const objectsOfBatch = 3
 
 // Failed reports whether a rule was found broken.
 func (r *Report) Failed() bool { return len(r.Faults) > 0 || len(r.MoreFaults) > 0 }

@@ -501,3 +501,17 @@ type nopTB struct{ testing.TB }
 
 func (nopTB) Helper()           {}
 func (nopTB) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
+
+// A report of nothing is no pass.
+func TestReportOfNothingIsNotProven(t *testing.T) {
+	var r verify.Report
+	for n := range 3 { // data, manifest, marker
+		if r.Proven() {
+			t.Errorf("proven after a look at %d objects", n)
+		}
+		r.Objects = append(r.Objects, verify.Object{})
+	}
+	if !r.Proven() || r.Failed() {
+		t.Error("not proven after a look at all of them")
+	}
+}

@@ -200,11 +200,13 @@ func drilledBatch(b *drill.Batch, s *scratchServer) report.Batch {
 	if !b.Verify.Proven() {
 		return out
 	}
-	out.Facts = append(out.Facts,
-		report.Fact{Label: "restored", Value: fmt.Sprintf("%s compared one by one, %s identical, %s respelled (%s expected), %s missing, %s added, %s changed",
-			report.Plural(b.Rows, "row"), report.Count(b.Identical), report.Count(b.Respelled), report.Count(b.RespelledAllowed),
-			report.Count(b.Missing), report.Count(b.Added), report.Count(b.Changed))},
-		report.Fact{Label: "checks", Value: fmt.Sprintf("%d of %d passed", passedChecks(b.Checks), len(b.Checks))})
+	if len(b.Checks) > 0 { // else nothing was restored that could be compared
+		out.Facts = append(out.Facts,
+			report.Fact{Label: "restored", Value: fmt.Sprintf("%s compared one by one, %s identical, %s respelled (%s expected), %s missing, %s added, %s changed",
+				report.Plural(b.Rows, "row"), report.Count(b.Identical), report.Count(b.Respelled), report.Count(b.RespelledAllowed),
+				report.Count(b.Missing), report.Count(b.Added), report.Count(b.Changed))},
+			report.Fact{Label: "checks", Value: fmt.Sprintf("%d of %d passed", passedChecks(b.Checks), len(b.Checks))})
+	}
 	out.Notes = append(out.Notes, b.Notes...)
 	for _, c := range b.Checks {
 		if !c.OK {
