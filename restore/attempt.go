@@ -32,6 +32,8 @@ type attempt struct {
 	// target as archived; different are those that it held otherwise.
 	present, inserted, overwritten, different lines
 
+	differing []DifferentRow // where keepsDifferent says so
+
 	unreadable lines  // of the different: what the target holds is no record
 	staged     bool   // the temporary table is there
 	stuck      int64  // conflicts that no OnConflict resolves
@@ -103,6 +105,9 @@ func drop(conn *sql.Conn) {
 // the end was asked for by COMMIT.
 func (a *attempt) transact(ctx context.Context, careful bool) (asked bool, err error) {
 	if err := a.look(ctx, careful); err != nil {
+		return false, err
+	}
+	if err := a.asPlanned(ctx); err != nil {
 		return false, err
 	}
 	judged := a.judge()

@@ -70,6 +70,8 @@ type restorer struct {
 	report   Report
 	told     int64 // rows that Progress was told of
 	needs    *outbox.Needs
+	selected lines
+	expected *expected // nil without Options.Expect
 	// doubts are why there is a rehearsal; see prove.
 	doubts []string
 	// rehearsed says that there is no rehearsal to be made any more.
@@ -86,6 +88,11 @@ func (r *restorer) run(ctx context.Context, v *verify.Verified) (err error) {
 	if r.needs, err = r.sort(ctx, v); err != nil {
 		return err
 	}
+	if r.opts.Expect != nil {
+		if r.expected, err = expect(r.opts.Expect, r.manifest.RowCount, r.selected); err != nil {
+			return err
+		}
+	}
 	err = r.retry(ctx, mysqldb.IsConnLost, func() error { return r.preflight(ctx) })
 	if err != nil {
 		return err
@@ -100,6 +107,7 @@ func (r *restorer) run(ctx context.Context, v *verify.Verified) (err error) {
 func (r *restorer) sort(ctx context.Context, v *verify.Verified) (*outbox.Needs, error) {
 	var needs outbox.Needs
 	all := int64(0)
+	r.selected = newLines(r.manifest.RowCount)
 	for row, err := range v.Rows(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("read the archived rows: %w", err)
@@ -109,6 +117,7 @@ func (r *restorer) sort(ctx context.Context, v *verify.Verified) (*outbox.Needs,
 			continue
 		}
 		needs.Add(&row.Record)
+		r.selected.add(row.Line)
 		if err := r.rows.add(row); err != nil {
 			return nil, err
 		}
@@ -234,6 +243,7 @@ func (r *restorer) transactions(ctx context.Context) error {
 		r.report.Overwritten, r.report.Skipped = 0, 0
 		r.report.ConflictCount, r.report.Conflicts, r.report.ConflictColumns = 0, []Conflict{}, map[string]int64{}
 		r.report.State, r.report.CommitReadBack = Untouched, false
+		r.report.States = nil
 		return r.attempt(ctx, careful)
 	})
 }

@@ -85,6 +85,7 @@ func (a *attempt) differs(ctx context.Context, row *manifest.Row, f found) error
 	if !a.different.add(row.Line) {
 		return fmt.Errorf("%w: line %d twice", errSortedRows, row.Line)
 	}
+	a.remember(row, f)
 	if f.got == nil {
 		a.unreadable.add(row.Line)
 	}
@@ -126,6 +127,9 @@ func (l *loader) replace(ctx context.Context, w window) error {
 		}
 		if like, _, err := l.target.comparer.compare(row, old[i]); err != nil || like != differs {
 			return errors.Join(err, errMeanwhile)
+		}
+		if l.expected != nil && !l.expected.was(row.Line, old[i]) {
+			return errMeanwhile // the next attempt says so
 		}
 	}
 	for _, row := range w {

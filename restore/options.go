@@ -38,6 +38,10 @@ type Options struct {
 	// ConfirmOverwrite is how many rows of the batch Overwrite is to overwrite: if
 	// it finds another number, nothing is written. A dry run finds the number.
 	ConfirmOverwrite int64
+	// Expect is what a plan has found: unless each selected row is still so, or is
+	// as archived and the plan was going to make it so, nothing is written and the
+	// error is a *ChangedError. nil expects nothing.
+	Expect *RowStates
 	// AllowTriggers restores although triggers of the target will run. Their
 	// effects on other tables are theirs; what they do to the rows is found.
 	AllowTriggers bool

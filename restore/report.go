@@ -94,7 +94,10 @@ type Report struct {
 	// "not needed: …". It is "" for a target of [Options.Scratch], after
 	// [Options.Rehearsed], and where a problem of the code not_rehearsed says more.
 	NoRehearsal string `json:"no_rehearsal,omitempty"`
-	State       State  `json:"state"`
+	// States are what the target holds of each selected row, after a dry run that
+	// came to look at them; else nil.
+	States *RowStates `json:"-"`
+	State  State      `json:"state"`
 	// CommitReadBack says that the answer to the commit was lost, and State is
 	// what the server was found to hold afterwards.
 	CommitReadBack bool          `json:"commit_read_back"`

@@ -28,6 +28,9 @@ func (p *program) withBatches(ctx context.Context, s selection, a archive, work 
 	if s.receiptFile != "" || s.ledgerDSN != "" {
 		return p.withReceipts(ctx, s, func(list []chosen) error {
 			a.place(list)
+			if s.expect != nil {
+				list = s.expect(list)
+			}
 			return work(list)
 		})
 	}

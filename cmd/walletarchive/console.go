@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -89,7 +90,7 @@ func (p *program) printf(format string, args ...any) {
 
 // newPrinter returns the printer of a command that ends with a verdict.
 func (p *program) newPrinter(c *cli.Context, opts report.PrinterOptions) *report.Printer {
-	opts.Command = c.Command.Name
+	opts.Command = cmp.Or(opts.Command, c.Command.Name)
 	opts.Tool = tool()
 	opts.Color = report.ColorAllowed(p.stdout.w)
 	if c.Bool(jsonFlag) {

@@ -81,6 +81,7 @@ var outcomeRules = []struct {
 	{report.ArchiveWrong, is(manifest.ErrMemberCount)},
 	{report.ArchiveWrong, is(manifest.ErrForeignMember)},
 	{report.ArchiveWrong, is(export.ErrNotWhole)},
+	{report.ArchiveWrong, is(errArchiveChanged)},
 	// What an export wants to write is taken by something else.
 	{report.TargetDiffers, is(objstore.ErrExist)},
 	{report.TargetDiffers, is(export.ErrConflict)},

@@ -60,6 +60,8 @@ func TestExitCode(t *testing.T) {
 		{"export options that make no sense", wrapped(export.ErrOptions), false, exitUsage},
 		{"a cutoff that is too young", wrapped(export.ErrCutoff), false, exitUsage},
 		{"a batch that did not come back whole", wrapped(export.ErrNotWhole), false, exitArchive},
+		{"an archive that is not that of the plan", wrapped(errArchiveChanged), false, exitArchive},
+		{"a target that is not that of the plan", wrapped(&restore.ChangedError{}), false, exitTarget},
 		{"another object in the place of a batch", wrapped(export.ErrConflict), false, exitTarget},
 		{"a target that differs", wrapped(restore.ErrConflict), false, exitTarget},
 		{"a commit whose outcome is not known", wrapped(restore.ErrOutcomeUnknown), false, exitUnfinished},

@@ -10,7 +10,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/hyapp/walletarchive/internal/mysqldb"
-	"github.com/hyapp/walletarchive/internal/outbox"
 	"github.com/hyapp/walletarchive/internal/progress"
 	"github.com/hyapp/walletarchive/internal/report"
 	"github.com/hyapp/walletarchive/internal/thaw"
@@ -31,31 +30,18 @@ func restoreCommand(p *program) *cli.Command {
 		ArgsUsage: "[BATCH_ID ...]",
 		Description: "Every batch is verified before the target is touched. Then each batch is one transaction: rows that\n" +
 			"are there and identical are left, one that differs is a conflict and nothing of its batch is written.",
-		Flags: flags(storeFlags(), selectionFlags(), dsnFlags(targetDSNFlag, "the target"), []cli.Flag{
-			&cli.StringFlag{Name: targetTableFlag, Value: outbox.DefaultTable, Usage: "`TABLE` to restore into, in the database of the DSN"},
+		Flags: flags(storeFlags(), selectionFlags(), dsnFlags(targetDSNFlag, "the target"), targetTableFlags(), []cli.Flag{
 			&cli.BoolFlag{Name: dryRunFlag, Usage: "say what would be done and write nothing", DisableDefaultText: true},
 		}, rowFlags(), conflictFlags(), overwriteFlags(), toFlags(), journalFlags(), throttleFlags(), strictPayloadFlags(), thawFlags(), tempDirFlags(), jsonFlags(), recordFlags(), progressFlags(), logFlags()),
-		Subcommands:        []*cli.Command{restoreUndoCommand(p)},
+		Subcommands:        []*cli.Command{restorePlanCommand(p), restoreRunCommand(p), restoreUndoCommand(p)},
 		CustomHelpTemplate: codes(exitArchive, exitNoBatch, exitTarget, exitLocked),
 		Action: p.action(func(ctx context.Context, c *cli.Context) error {
-			sel, err := p.selection(c, receiptOrEvents)
-			if err != nil {
-				return err
-			}
-			at, err := needStore(c)
-			if err != nil {
-				return err
-			}
-			thaws, err := p.thawOptions(c, at)
-			if err != nil {
-				return err
-			}
-			rows, err := p.rowChoice(c, sel)
+			wish, err := p.restoreWish(c)
 			if err != nil {
 				return err
 			}
 			if c.IsSet(toFlag) {
-				return p.restoreToFile(ctx, c, sel, &rows, at, thaws)
+				return p.restoreToFile(ctx, c, wish)
 			}
 			dsn, err := p.needDSN(c, targetDSNFlag)
 			if err != nil {
@@ -77,21 +63,51 @@ func restoreCommand(p *program) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return p.judge(ctx, c, report.PrinterOptions{
-				Store: at.url, Against: sel.against(), Facts: restoreFacts(opts, &rows),
-			}, func(pr *report.Printer) error {
-				store, err := p.openArchive(ctx, at)
-				if err != nil {
-					return err
-				}
-				defer store.close()
-				return p.withRows(ctx, sel, &rows, store, func(list []chosen) error {
-					r := restoring{p: p, pr: pr, store: store, opts: opts, rows: &rows, over: over, thaw: thaws, dsn: dsn, journal: journal, brake: brake}
-					return r.run(ctx, list)
-				})
+			r := &restoring{p: p, opts: opts, over: over, dsn: dsn, journal: journal, brake: brake}
+			return p.judge(ctx, c, wish.printed(restoreFacts(opts, &wish.rows)), func(pr *report.Printer) error {
+				return r.carryOut(ctx, pr, wish)
 			})
 		}),
 	}
+}
+
+// restoreWish is what a restore is to take out of the archive.
+type restoreWish struct {
+	selection
+	at    place
+	thaws thaw.Options
+	rows  rowChoice
+}
+
+// restoreWish reads the flags that choose. Nothing is contacted.
+func (p *program) restoreWish(c *cli.Context) (w restoreWish, err error) {
+	if w.selection, err = p.selection(c, receiptOrEvents); err != nil {
+		return w, err
+	}
+	if w.at, err = needStore(c); err != nil {
+		return w, err
+	}
+	if w.thaws, err = p.thawOptions(c, w.at); err != nil {
+		return w, err
+	}
+	w.rows, err = p.rowChoice(c, w.selection)
+	return w, err
+}
+
+// printed returns how the result is printed, with further facts.
+func (w *restoreWish) printed(facts []report.Fact) report.PrinterOptions {
+	return report.PrinterOptions{Store: w.at.url, Against: w.against(), Facts: facts}
+}
+
+// carryOut opens the archive, finds the batches and runs r on them.
+func (r *restoring) carryOut(ctx context.Context, pr *report.Printer, w restoreWish) error {
+	store, err := r.p.openArchive(ctx, w.at)
+	if err != nil {
+		return err
+	}
+	defer store.close()
+	r.pr, r.store, r.thaw, r.rows = pr, store, w.thaws, &w.rows
+	return r.p.withRows(ctx, w.selection, &w.rows, store, func(list []chosen) error { return r.run(ctx, list) })
 }
 
 // strictPayloadFlags are for commands that hold rows of a server against the
@@ -140,6 +156,9 @@ type restoring struct {
 	dsn     string
 	journal journalOptions
 	brake   throttleOptions
+	// plan is what is to be done and nothing else; nil where the flags say it.
+	plan *restorePlan
+	yes  bool // nobody is asked about the plan
 	// into takes the batches when all are whole; nil puts them into the target.
 	into func(ctx context.Context, whole []verified) error
 }
@@ -200,10 +219,21 @@ func (r *restoring) load(ctx context.Context, db *sql.DB, whole []verified) (err
 	}
 	defer done()
 	opts := r.brake.throttled(brake, r.opts)
+	id := planID(whole, r.rows.text(), opts)
+	var overwrite []int64 // of each batch
+	if r.plan != nil {
+		id = r.plan.id.String()
+		if overwrite, err = r.hold(ctx, db, whole); errors.Is(err, errPrinted) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		opts.Rehearsed = true
+	}
 	var journal *restore.Journal // nil in a dry run
 	complete := false
 	if !opts.DryRun {
-		journal, err = r.p.openJournal(ctx, db, r.journal, planID(whole, r.rows.text(), opts), opts.Table)
+		journal, err = r.p.openJournal(ctx, db, r.journal, id, opts.Table)
 		if errors.Is(err, restore.ErrOtherRun) {
 			return r.refuse(whole, "journal", err)
 		}
@@ -212,19 +242,20 @@ func (r *restoring) load(ctx context.Context, db *sql.DB, whole []verified) (err
 		}
 		defer func() { err = errors.Join(err, journal.Close(complete)) }()
 	}
-	var overwrite []int64 // of each batch
 	if opts.OnConflict == restore.Overwrite && !opts.DryRun {
-		before, _ := journal.Resumed()
-		if overwrite, err = r.confirm(ctx, db, whole, before.Overwritten); errors.Is(err, errPrinted) {
-			return nil
-		} else if err != nil {
-			return err
+		if r.plan == nil {
+			before, _ := journal.Resumed()
+			if overwrite, err = r.confirm(ctx, db, whole, before.Overwritten); errors.Is(err, errPrinted) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			opts.Rehearsed = true
 		}
-		opts.Rehearsed = true
 		if r.over.saveOld != "" {
-			old, err := restore.CreateOldRows(r.over.saveOld)
-			if err != nil {
-				return errors.Join(err, r.leave(whole, "not tried without a file of the old rows"))
+			old, cerr := restore.CreateOldRows(r.over.saveOld)
+			if cerr != nil {
+				return errors.Join(cerr, r.leave(whole, "not tried without a file of the old rows"))
 			}
 			defer func() { err = errors.Join(err, old.Close()) }()
 			opts.Hooks = append(opts.Hooks, old.Hooks())
@@ -251,6 +282,9 @@ func (r *restoring) load(ctx context.Context, db *sql.DB, whole []verified) (err
 		if overwrite != nil {
 			opts.ConfirmOverwrite = overwrite[i]
 		}
+		if r.plan != nil {
+			opts.Expect = r.plan.Batches[i].States
+		}
 		pace := newPace(task, v.rows.Manifest())
 		opts.Progress = pace.rows
 		rep, err := r.batch(ctx, db, v, opts)
@@ -261,8 +295,9 @@ func (r *restoring) load(ctx context.Context, db *sql.DB, whole []verified) (err
 			return perr
 		}
 		// A conflict is of one batch. What else goes wrong is of the server, of
-		// this machine or the operator's wish, and the next batch would meet it.
-		if err != nil && !errors.Is(err, restore.ErrConflict) {
+		// this machine or the operator's wish, and the next batch would meet it. And
+		// a plan holds as a whole.
+		if err != nil && (r.plan != nil || !errors.Is(err, restore.ErrConflict)) {
 			r.p.howToGoOn(journal)
 			return errors.Join(ctx.Err(), r.leave(whole[i+1:], "not tried after the batch before"))
 		}
@@ -381,10 +416,11 @@ func restoredBatch(v verified, rep restore.Report, err error) report.Batch {
 			b.Notes = append(b.Notes, problem.String())
 		}
 	}
+	planned, omitted := planFaults(err, rep.Table)
 	settled := err == nil && rep.Skipped == 0 && rep.ConflictCount > 0
 	switch {
 	case settled && rep.DryRun:
-		b.Notes = append(b.Notes, fmt.Sprintf("%s would be overwritten: give --%s with the number of all batches together",
+		b.Notes = append(b.Notes, fmt.Sprintf("%s would be overwritten; --%s wants the number of all batches together",
 			report.Plural(rep.ConflictCount, "row"), confirmOverwriteFlag))
 	case settled:
 		b.Notes = append(b.Notes, fmt.Sprintf("%s overwritten", report.Plural(rep.Overwritten, "row")))
@@ -392,7 +428,7 @@ func restoredBatch(v verified, rep restore.Report, err error) report.Batch {
 		b.Notes = append(b.Notes, fmt.Sprintf("%s left, which the target holds otherwise", report.Plural(rep.Skipped, "row")))
 	}
 	for _, c := range rep.Conflicts {
-		if settled {
+		if settled || planned != nil {
 			break // they are in the details
 		}
 		for _, change := range c.Columns {
@@ -401,8 +437,11 @@ func restoredBatch(v verified, rep restore.Report, err error) report.Batch {
 			})
 		}
 	}
-	if !settled {
+	if !settled && planned == nil {
 		b.FaultsOmitted = rep.ConflictCount - int64(len(rep.Conflicts))
+	}
+	if planned != nil {
+		b.Faults, b.FaultsOmitted = append(b.Faults, planned...), omitted
 	}
 	var refused *restore.RefusedError
 	if errors.As(err, &refused) {

@@ -81,15 +81,25 @@ func overwritingOf(c *cli.Context, opts restore.Options) (o overwriting, err err
 	case o.confirmed < 0:
 		return o, usagef("--%s is negative", confirmOverwriteFlag)
 	}
-	if o.saveOld != "" {
-		if _, err := os.Lstat(o.saveOld); err == nil {
-			return o, usagef("--%s: %s is there already, and no file is replaced: give another (after an interruption, too; the receipt holds all old rows)", saveOldFlag, o.saveOld)
-		}
-		if dir, err := os.Stat(filepath.Dir(o.saveOld)); err != nil || !dir.IsDir() {
-			return o, usagef("--%s: there is no directory %s", saveOldFlag, filepath.Dir(o.saveOld))
-		}
+	return o, o.checkFile()
+}
+
+func (o *overwriting) checkFile() error {
+	if o.saveOld == "" {
+		return nil
 	}
-	return o, nil
+	if _, err := os.Lstat(o.saveOld); err == nil {
+		return usagef("--%s: %s is there already, and no file is replaced: give another (after an interruption, too; the receipt holds all old rows)", saveOldFlag, o.saveOld)
+	}
+	return needDir(saveOldFlag, o.saveOld)
+}
+
+// needDir refuses a file whose directory is not there.
+func needDir(flag, path string) error {
+	if dir, err := os.Stat(filepath.Dir(path)); err != nil || !dir.IsDir() {
+		return usagef("--%s: there is no directory %s", flag, filepath.Dir(path))
+	}
+	return nil
 }
 
 // surveyed is what a dry run has found of one batch.
@@ -113,7 +123,10 @@ func (r *restoring) survey(ctx context.Context, db *sql.DB, whole []verified) ([
 	opts.DryRun, opts.Hooks, opts.ConfirmOverwrite = true, nil, 0
 	opts.Progress = func(rows int64) { task.Add(progress.Counts{Rows: rows}) }
 	all := make([]surveyed, 0, len(whole))
-	for _, v := range whole {
+	for i, v := range whole {
+		if r.plan != nil {
+			opts.Expect, opts.Rehearsed = r.plan.Batches[i].States, r.plan.rehearsed(i)
+		}
 		rep, err := restore.Batch(ctx, v.rows, db, opts)
 		if err != nil && !errors.Is(err, restore.ErrConflict) {
 			return all, err

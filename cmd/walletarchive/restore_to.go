@@ -14,7 +14,6 @@ import (
 	"github.com/hyapp/walletarchive/internal/progress"
 	"github.com/hyapp/walletarchive/internal/report"
 	"github.com/hyapp/walletarchive/internal/sink"
-	"github.com/hyapp/walletarchive/internal/thaw"
 	"github.com/hyapp/walletarchive/manifest"
 	"github.com/hyapp/walletarchive/restore"
 )
@@ -60,7 +59,7 @@ type toFile struct {
 
 // restoreToFile is restore with --to. Rows that go to stdout leave it to them
 // alone: the report is on stderr then.
-func (p *program) restoreToFile(ctx context.Context, c *cli.Context, sel selection, rows *rowChoice, at place, thaws thaw.Options) error {
+func (p *program) restoreToFile(ctx context.Context, c *cli.Context, w restoreWish) error {
 	to, err := destination(c)
 	if err != nil {
 		return err
@@ -78,8 +77,8 @@ func (p *program) restoreToFile(ctx context.Context, c *cli.Context, sel selecti
 		return err
 	}
 	facts := []report.Fact{{Label: "to", Value: to.String()}}
-	if !rows.all() {
-		facts = append(facts, report.Fact{Label: "rows", Value: "only those chosen: " + strings.Join(rows.facts(), ", ")})
+	if !w.rows.all() {
+		facts = append(facts, report.Fact{Label: "rows", Value: "only those chosen: " + strings.Join(w.rows.facts(), ", ")})
 	}
 	if opts.DryRun {
 		facts = append(facts, report.Fact{Label: "dry run", Value: "nothing is written"})
@@ -88,17 +87,8 @@ func (p *program) restoreToFile(ctx context.Context, c *cli.Context, sel selecti
 	if to.Path == sink.Stdout {
 		p.stdout = &resultWriter{w: p.redact.writer(p.stderr)}
 	}
-	return p.judge(ctx, c, report.PrinterOptions{Store: at.url, Against: sel.against(), Facts: facts}, func(pr *report.Printer) error {
-		store, err := p.openArchive(ctx, at)
-		if err != nil {
-			return err
-		}
-		defer store.close()
-		return p.withRows(ctx, sel, rows, store, func(list []chosen) error {
-			f.restoring = &restoring{p: p, pr: pr, store: store, opts: opts, rows: rows, thaw: thaws, into: f.take}
-			return f.run(ctx, list)
-		})
-	})
+	f.restoring = &restoring{p: p, opts: opts, into: f.take}
+	return p.judge(ctx, c, w.printed(facts), func(pr *report.Printer) error { return f.carryOut(ctx, pr, w) })
 }
 
 // take writes the rows of all batches. What is said of a batch is said when the

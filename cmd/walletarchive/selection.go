@@ -30,6 +30,8 @@ type selection struct {
 	latest int // 0 when not given
 	since  time.Time
 	until  time.Time // exclusive; zero when open
+	// expect, when not nil, has the last word on what was found.
+	expect func([]chosen) []chosen
 	// created says that since and until are about created_at_ms, else updated_at_ms.
 	created bool
 	// byEvents says that only events choose: the batches are those that hold them.
@@ -51,8 +53,7 @@ const (
 
 // selectionFlags are the flags that choose batches and say who vouches for them.
 func selectionFlags() []cli.Flag {
-	return flags(appFlags(), dsnFlags(ledgerDSNFlag, "the ledger"), []cli.Flag{
-		&cli.StringFlag{Name: receiptFlag, Usage: "`FILE` of receipts export, for who has no ledger"},
+	return flags(appFlags(), dsnFlags(ledgerDSNFlag, "the ledger"), receiptFlags(), []cli.Flag{
 		&cli.BoolFlag{Name: allFlag, Usage: "every batch that has a receipt", DisableDefaultText: true},
 		&cli.IntFlag{Name: latestFlag, Usage: "the last `N` batches that have a receipt", DefaultText: "none"},
 		&cli.StringFlag{Name: sinceFlag, Usage: "batches with an event delivered at `TIME` or later: 2026-01-31 or 2026-01-31T08:00:00Z"},
@@ -60,12 +61,12 @@ func selectionFlags() []cli.Flag {
 	})
 }
 
-// selection reads what selectionFlags and the arguments ask for. Nothing is
-// contacted.
-func (p *program) selection(c *cli.Context, need need) (s selection, err error) {
-	if s.app, err = app(c); err != nil {
-		return s, err
-	}
+func receiptFlags() []cli.Flag {
+	return []cli.Flag{&cli.StringFlag{Name: receiptFlag, Usage: "`FILE` of receipts export, for who has no ledger"}}
+}
+
+// vouching reads who vouches for batches: a ledger or a receipt file, if either.
+func (p *program) vouching(c *cli.Context) (s selection, err error) {
 	s.receiptFile = c.String(receiptFlag)
 	switch {
 	case s.receiptFile == "":
@@ -80,7 +81,16 @@ func (p *program) selection(c *cli.Context, need need) (s selection, err error) 
 			err = usagef("--%s: %s is no regular file, and it is read more than once", receiptFlag, s.receiptFile)
 		}
 	}
-	if err != nil {
+	return s, err
+}
+
+// selection reads what selectionFlags and the arguments ask for. Nothing is
+// contacted.
+func (p *program) selection(c *cli.Context, need need) (s selection, err error) {
+	if s, err = p.vouching(c); err != nil {
+		return s, err
+	}
+	if s.app, err = app(c); err != nil {
 		return s, err
 	}
 	for _, arg := range c.Args().Slice() {
