@@ -206,6 +206,7 @@ func (a *attempt) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer writer.Close()
 	a.report.Loader = writer.Method().String()
 	l := loader{attempt: a, writer: writer, dense: a.report.Missing == a.report.Selected}
 	readBack := "on a second connection, meanwhile"

@@ -57,7 +57,7 @@ type Options struct {
 	// is read back as ever.
 	Scratch bool
 	// Method is how rows are handed to the server. The zero value, outbox.Auto,
-	// is LOAD DATA LOCAL where the server allows it, else INSERT.
+	// is the faster one of what the server allows.
 	Method outbox.Method
 	// WindowBytes is about how many bytes of rows, as they are in memory, are
 	// loaded and read back together; the whole restore takes some ten times as

@@ -111,6 +111,9 @@ func (a *attempt) rehearse(ctx context.Context) error {
 	h.target = target{q: a.conn, table: &h.table, appCode: a.manifest.AppCode, comparer: comparer{}}
 	began := a.opts.Now()
 	err := windows(ctx, a.rows.sorted(), a.opts.WindowBytes, func(w window) error { return h.window(ctx, w) })
+	if h.writer != nil {
+		h.writer.Close()
+	}
 	if errors.Is(err, errEnough) {
 		h.found.Whole, err = false, nil
 	}
@@ -201,6 +204,7 @@ func (h *rehearsal) window(ctx context.Context, w window) error {
 		if mysqldb.IsRetryable(err) || mysqldb.IsConnLost(err) || ctx.Err() != nil {
 			return err
 		}
+		h.writer.Close()
 		h.writer = nil // it must not be used any more
 		if _, err := h.conn.ExecContext(ctx, "ROLLBACK TO SAVEPOINT walletarchive"); err != nil {
 			return err

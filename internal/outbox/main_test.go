@@ -67,6 +67,7 @@ func write(t testing.TB, db *sql.DB, tab *Table, opts WriterOptions, records []m
 	if err != nil {
 		return err
 	}
+	defer w.Close()
 	for i := range records {
 		if err := w.Add(ctx, &records[i]); err != nil {
 			return err

@@ -108,6 +108,7 @@ func collect(t *testing.T, seq func(func(*manifest.Record, error) bool)) []manif
 func TestAwkwardValuesComeBack(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
 		for _, opts := range []WriterOptions{
+			{Method: Insert, rows: 2}, // prepared
 			{Method: Insert}, {Method: LoadData},
 			{Method: Insert, ChunkBytes: 2000, SortByKey: true}, {Method: LoadData, ChunkBytes: 2000, SortByKey: true},
 		} {

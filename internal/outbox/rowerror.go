@@ -113,7 +113,7 @@ func columnOf(message string) string {
 func (w *Writer) rowOf(message string) *chunkRow {
 	if m := dupEntry.FindStringSubmatch(message); m != nil {
 		for i := range w.rows {
-			if w.rows[i].appCode+"-"+w.rows[i].eventID == m[1] {
+			if w.rows[i].AppCode+"-"+w.rows[i].EventID == m[1] {
 				return &w.rows[i]
 			}
 		}
@@ -165,7 +165,7 @@ func (w *Writer) locate(ctx context.Context, message string) (eventID string, nu
 	if row == nil {
 		return "", 0, column
 	}
-	return row.eventID, row.number, column
+	return row.EventID, row.number, column
 }
 
 // findInvalidJSON looks for the row whose payload the server does not take for
@@ -173,7 +173,7 @@ func (w *Writer) locate(ctx context.Context, message string) (eventID string, nu
 func (w *Writer) findInvalidJSON(ctx context.Context) *chunkRow {
 	for i := range w.rows {
 		var valid bool
-		err := w.s.QueryRowContext(ctx, "SELECT JSON_VALID("+literal(w.rows[i].payload)+")").Scan(&valid)
+		err := w.s.QueryRowContext(ctx, "SELECT JSON_VALID("+literal(w.rows[i].PayloadJSON)+")").Scan(&valid)
 		if mysqldb.Number(err) != 0 || err == nil && !valid {
 			return &w.rows[i]
 		}

@@ -3,6 +3,7 @@ package outbox
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,9 +17,11 @@ import (
 type Method int
 
 const (
-	// Auto is LoadData where the server allows it, else Insert.
+	// Auto is the faster one: Insert on MariaDB, and on MySQL LoadData where the
+	// server allows it, else Insert (docs/DESIGN.md "Writing rows").
 	Auto Method = iota
-	// Insert is INSERT with many rows a statement.
+	// Insert is INSERT with many rows a statement, prepared where the server
+	// prepares statements.
 	Insert
 	// LoadData is LOAD DATA LOCAL INFILE, fed from memory. The server turns its
 	// errors into warnings and skips duplicates; both are read back and fail.
@@ -56,31 +59,38 @@ type WriterOptions struct {
 	// SortByKey writes the rows of a chunk in the byte order of their keys, so
 	// that they land side by side in the primary key.
 	SortByKey bool
+
+	// rows, for tests, replaces preparedRows.
+	rows int
 }
 
 // Writer writes records to a table, many a statement. After an error the
 // transaction that it writes in must be rolled back. It may be used by one
-// goroutine at a time.
+// goroutine at a time. Close it.
 type Writer struct {
 	s       mysqldb.Session
 	table   *Table
 	method  Method
 	sort    bool
 	most    int // bytes of a chunk
+	full    int // rows of a chunk of Insert
 	head    string
-	buf     []byte // the encoded rows of the chunk
+	buf     []byte // the encoded rows of the chunk, of LoadData
+	size    int    // bytes of the chunk, as a statement, at most
 	rows    []chunkRow
 	added   int64
 	written int64
+
+	prepared   *sql.Stmt // of full rows; nil before it is needed
+	unprepared bool      // the server does not prepare statements
+	args       []any
 }
 
-// chunkRow is where in the chunk's buffer a row is, and which one it is.
+// chunkRow is a row of the chunk.
 type chunkRow struct {
-	start, end int
-	appCode    string
-	eventID    string
-	payload    string
-	number     int64 // counted from 1 in the order of Add
+	start, end int // in the chunk's buffer, of LoadData
+	manifest.Record
+	number int64 // counted from 1 in the order of Add
 }
 
 // NewWriter prepares to write to t, which must have passed [Table.CheckTarget],
@@ -95,10 +105,10 @@ func NewWriter(ctx context.Context, session mysqldb.Session, t *Table, opts Writ
 	if !settings.Strict() || slices.Contains(settings.SQLMode, "NO_BACKSLASH_ESCAPES") {
 		return nil, fmt.Errorf("write to table %s: sql_mode %s lets the server change values", t.Name, strings.Join(settings.SQLMode, ","))
 	}
-	w := &Writer{s: session, table: t, method: opts.Method, sort: opts.SortByKey}
+	w := &Writer{s: session, table: t, method: opts.Method, sort: opts.SortByKey, full: cmp.Or(opts.rows, preparedRows)}
 	if w.method == Auto {
 		w.method = Insert
-		if settings.LocalInfile {
+		if settings.LocalInfile && t.Server.Flavor == mysqldb.MySQL {
 			w.method = LoadData
 		}
 	}
@@ -129,35 +139,69 @@ func (w *Writer) Method() Method { return w.method }
 // Written returns how many rows the server has confirmed.
 func (w *Writer) Written() int64 { return w.written }
 
+// Close gives back what the server holds for the writer. It does not write what
+// waits for a Flush.
+func (w *Writer) Close() {
+	if w.prepared != nil {
+		_ = w.prepared.Close() // the server frees it with the connection at the latest
+		w.prepared = nil
+	}
+}
+
 // Add takes r, which may be changed afterwards, and writes the rows that are
 // waiting when they fill a chunk. Errors are those of [Writer.Flush], about
 // rows added before, and a *[RowError] for a row that no statement can carry.
 func (w *Writer) Add(ctx context.Context, r *manifest.Record) error {
 	w.added++
+	if w.method == LoadData {
+		return w.addLine(ctx, r)
+	}
+	size := tupleBound(r)
+	if len(w.rows) == w.full || len(w.rows) > 0 && w.size+size > w.most {
+		if err := w.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	if size > w.most {
+		if size = len(appendTuple(nil, r)); size > w.most {
+			return &RowError{EventID: r.EventID, Row: w.added, Err: fmt.Errorf("%w: %d bytes as a statement, %d fit", ErrRowTooLarge, size, w.most)}
+		}
+	}
+	w.size += size
+	w.rows = append(w.rows, chunkRow{Record: detached(r), number: w.added})
+	return nil
+}
+
+// detached returns a copy of r that does not share what its pointers point to.
+func detached(r *manifest.Record) manifest.Record {
+	own := *r
+	own.LockUntilMS, own.NextRetryAtMS, own.LastError = copied(r.LockUntilMS), copied(r.NextRetryAtMS), copied(r.LastError)
+	return own
+}
+
+func copied[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	v := *p
+	return &v
+}
+
+func (w *Writer) addLine(ctx context.Context, r *manifest.Record) error {
 	start := len(w.buf)
-	w.encode(r)
+	w.buf = appendLine(w.buf, r)
 	if start > 0 && len(w.buf) > w.most {
 		w.buf = w.buf[:start]
 		if err := w.Flush(ctx); err != nil {
 			return err
 		}
 		start = 0
-		w.encode(r)
-	}
-	row := chunkRow{start, len(w.buf), r.AppCode, r.EventID, r.PayloadJSON, w.added}
-	if len(w.buf) > w.most && w.method == Insert {
-		return &RowError{EventID: r.EventID, Row: w.added, Err: fmt.Errorf("%w: %d bytes as a statement, %d fit", ErrRowTooLarge, len(w.buf), w.most)}
-	}
-	w.rows = append(w.rows, row)
-	return nil
-}
-
-func (w *Writer) encode(r *manifest.Record) {
-	if w.method == LoadData {
 		w.buf = appendLine(w.buf, r)
-	} else {
-		w.buf = appendTuple(w.buf, r)
 	}
+	// Of the record no more is needed than to name it.
+	own := manifest.Record{AppCode: r.AppCode, EventID: r.EventID, PayloadJSON: r.PayloadJSON}
+	w.rows = append(w.rows, chunkRow{start: start, end: len(w.buf), Record: own, number: w.added})
+	return nil
 }
 
 // Flush writes the rows that are waiting, and must be called after the last
@@ -171,7 +215,7 @@ func (w *Writer) Flush(ctx context.Context) error {
 	}
 	if w.sort {
 		slices.SortFunc(w.rows, func(a, b chunkRow) int {
-			return cmp.Or(strings.Compare(a.appCode, b.appCode), strings.Compare(a.eventID, b.eventID))
+			return cmp.Or(strings.Compare(a.AppCode, b.AppCode), strings.Compare(a.EventID, b.EventID))
 		})
 	}
 	var affected int64
@@ -195,21 +239,34 @@ func (w *Writer) Flush(ctx context.Context) error {
 		return fmt.Errorf("%w: %d of %d in table %s", ErrRowCount, affected, len(w.rows), w.table.Name)
 	}
 	w.written += affected
-	w.buf, w.rows = w.buf[:0], w.rows[:0]
+	w.buf, w.rows, w.size = w.buf[:0], w.rows[:0], 0
 	return nil
 }
 
 func (w *Writer) insert(ctx context.Context) (affected int64, err error) {
-	var b strings.Builder
-	b.Grow(len(w.head) + len(w.buf) + len(w.rows))
-	b.WriteString(w.head)
-	for i, r := range w.rows {
-		if i > 0 {
-			b.WriteByte(',')
+	if len(w.rows) == w.full {
+		st, err := w.statement(ctx)
+		if err != nil {
+			return 0, err
 		}
-		b.Write(w.buf[r.start:r.end])
+		if st != nil {
+			affected, err := w.insertPrepared(ctx, st)
+			if !placeless(err) {
+				return affected, err
+			}
+			// None of the rows was written. The plain statement is refused, too, and
+			// says more: MySQL's 3988 names neither row nor column.
+		}
 	}
-	return exec(ctx, w.s, b.String())
+	var b []byte
+	b = append(slices.Grow(b, len(w.head)+w.size+len(w.rows)), w.head...)
+	for i := range w.rows {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendTuple(b, &w.rows[i].Record)
+	}
+	return exec(ctx, w.s, string(b))
 }
 
 func exec(ctx context.Context, s mysqldb.Session, statement string) (affected int64, err error) {
