@@ -36,16 +36,20 @@ func (b *builder) run(ctx context.Context, after manifest.Cursor, out chan<- *pa
 	next, stop := iter.Pull2(b.src.Rows(ctx, b.opts.AppCode, after, b.opts.CutoffMS))
 	defer stop()
 	row, err, ok := next()
+	resuming := !b.opts.DryRun
 	for n := 0; ok && err == nil; n++ {
 		if b.opts.MaxBatches > 0 && n == b.opts.MaxBatches {
 			b.more = true
 			return nil
 		}
 		limit := int64(b.opts.BatchRows)
-		if n == 0 {
-			limit, err = b.resumeRows(ctx, row.Record.Cursor(), limit)
+		if resuming {
+			left, err := b.resumeRows(ctx, row.Record.Cursor(), limit)
 			if err != nil {
 				return err
+			}
+			if resuming = left > 0; resuming {
+				limit = left
 			}
 		}
 		var p *packed
@@ -122,14 +126,11 @@ func count(n *int64, ids *[]string, unstable bool, eventID string) {
 }
 
 // resumeRows looks for a batch that an earlier run began at first and never
-// recorded, and returns how many rows it has, at most limit, so that this run
-// makes the same batch and adopts it rather than leave it beside another one
-// with the same rows. A listing may lag; then the batch is made afresh, which is
-// right too.
+// recorded, and returns how many rows it has, at most limit, or zero. So this
+// run makes the same batch and adopts it rather than leave it beside another one
+// with the same rows. There may be several, one behind the other. A listing may
+// lag; then the batch is made afresh, which is right too.
 func (b *builder) resumeRows(ctx context.Context, first manifest.Cursor, limit int64) (int64, error) {
-	if b.opts.DryRun {
-		return limit, nil
-	}
 	day := manifest.JoinPrefix(b.opts.Prefix, "app_code="+b.opts.AppCode+"/date="+manifest.PartitionDate(first.UpdatedAtMS)+"/")
 	for info, err := range b.store.List(ctx, day) {
 		if err != nil {
@@ -164,7 +165,7 @@ func (b *builder) resumeRows(ctx context.Context, first manifest.Cursor, limit i
 		b.opts.Logger.InfoContext(ctx, "an earlier run left this batch without a receipt", "batch_id", loc.BatchID, "row_count", m.RowCount)
 		return m.RowCount, nil
 	}
-	return limit, nil
+	return 0, nil
 }
 
 var _ verify.Source = Store(nil)

@@ -14,20 +14,50 @@ import (
 	"github.com/hyapp/walletarchive/verify"
 )
 
-// committer writes packed batches to the store and records them.
+// committer writes packed batches to the store and records them: docs/FORMAT.md
+// "Commit order" from the data object to the receipt. Several batches may be
+// written at once, one is recorded after the other.
 type committer struct {
 	store Store
 	led   Ledger
 	lock  Lock
 	about About
 	opts  Options
+	// verifiedAtMS is of the latest receipt; the next one is later.
+	verifiedAtMS int64
 }
 
-// commit carries one batch through docs/FORMAT.md "Commit order" from the data
-// object to the receipt. The Batch is not nil once there is something to say.
-func (c *committer) commit(ctx context.Context, p *packed) (*Batch, error) {
-	f := p.figures
-	m, err := c.manifest(f, p.fidelity)
+// written is one batch on its way through a committer.
+type written struct {
+	packed *packed
+	done   chan struct{} // closed when the rest is set
+	batch  *Batch        // not nil once there is something to say
+	loc    manifest.Location
+	whole  *verify.Whole // as it was read back; nil in a dry run and with err
+	err    error
+}
+
+func (w *written) close() {
+	w.packed.close()
+	if w.whole != nil {
+		_ = w.whole.Close() // its file has no name
+	}
+}
+
+// write writes the objects of a batch and reads them back.
+func (c *committer) write(ctx context.Context, w *written) {
+	w.batch, w.err = c.put(ctx, w)
+	w.packed.close()
+	if w.err == nil && !c.opts.DryRun {
+		w.whole, w.err = c.readBack(ctx, w.loc, w.batch)
+	}
+	close(w.done)
+}
+
+// put writes the three objects in their order.
+func (c *committer) put(ctx context.Context, w *written) (*Batch, error) {
+	p := w.packed
+	m, err := c.manifest(p.figures, p.fidelity)
 	if err != nil {
 		return nil, err
 	}
@@ -53,11 +83,9 @@ func (c *committer) commit(ctx context.Context, p *packed) (*Batch, error) {
 	if err := c.putSuccess(ctx, &m, raw, loc, b); err != nil {
 		return b, err
 	}
+	w.loc = loc
 	log.InfoContext(ctx, "batch written, reading it back", "row_count", m.RowCount, "compressed_bytes", m.CompressedBytes, "adopted", b.Adopted)
-	if err := c.record(ctx, loc, b); err != nil {
-		return b, err
-	}
-	return b, c.freeze(ctx, loc, b)
+	return b, nil
 }
 
 func (c *committer) manifest(f manifest.Figures, fidelity *manifest.PayloadFidelity) (manifest.Manifest, error) {
@@ -160,52 +188,64 @@ func (c *committer) putSuccess(ctx context.Context, m *manifest.Manifest, rawMan
 	return err
 }
 
-// record reads the whole batch back and, when it is whole and the lock is still
-// ours, writes the receipt with the members that came back.
-func (c *committer) record(ctx context.Context, loc manifest.Location, b *Batch) error {
-	v, report, err := verify.Open(ctx, c.store, verify.Target{Location: loc, Versions: b.Versions}, verify.Options{
+// readBack reads the whole batch back. There is no Whole unless it is the batch
+// that was read from the source, and every rule holds.
+func (c *committer) readBack(ctx context.Context, loc manifest.Location, b *Batch) (whole *verify.Whole, err error) {
+	v, report, err := verify.Read(ctx, c.store, verify.Target{Location: loc, Versions: b.Versions}, verify.Options{
 		TempDir: c.opts.TempDir, Now: c.opts.Now, Logger: c.opts.Logger,
 	})
 	b.Verify = &report
 	if err != nil {
-		return fmt.Errorf("read batch %s back: %w", b.BatchID, err)
+		return nil, fmt.Errorf("read batch %s back: %w", b.BatchID, err)
 	}
 	if v == nil {
-		return fmt.Errorf("batch %s: %d faults: %w", b.BatchID, len(report.Faults), ErrNotWhole)
+		return nil, fmt.Errorf("batch %s: %d faults: %w", b.BatchID, len(report.Faults), ErrNotWhole)
 	}
-	defer v.Close()
-	m := v.Manifest()
-	if m.NDJSONSHA256 != b.NDJSONSHA256 || m.RowCount != b.Rows {
-		return fmt.Errorf("batch %s came back with other rows than were read: %w", b.BatchID, ErrNotWhole)
+	defer func() {
+		if err != nil {
+			_ = v.Close() // its file has no name
+		}
+	}()
+	if m := v.Manifest(); m.NDJSONSHA256 != b.NDJSONSHA256 || m.RowCount != b.Rows {
+		return nil, fmt.Errorf("batch %s came back with other rows than were read: %w", b.BatchID, ErrNotWhole)
 	}
 	if err := c.retain(ctx, loc, report.Objects); err != nil {
-		return fmt.Errorf("batch %s: %w", b.BatchID, err)
+		return nil, fmt.Errorf("batch %s: %w", b.BatchID, err)
 	}
-	receipt, err := manifest.NewReceipt(&m, v.ManifestBytes(), v.SuccessBytes(), c.opts.Now().UnixMilli())
+	return v, nil
+}
+
+// record writes the receipt of a batch with the members that came back, when the
+// lock is still ours. Every batch before it is recorded.
+func (c *committer) record(ctx context.Context, w *written) error {
+	b := w.batch
+	m := w.whole.Manifest()
+	at := max(c.opts.Now().UnixMilli(), c.verifiedAtMS+1) // docs/FORMAT.md "Ledger": later than the one it follows
+	receipt, err := manifest.NewReceipt(&m, w.whole.ManifestBytes(), w.whole.SuccessBytes(), at)
 	if err != nil {
 		return err
 	}
 	if err := c.lock.Check(ctx); err != nil {
 		return fmt.Errorf("before recording batch %s: %w", b.BatchID, err)
 	}
-	b.Existed, err = c.led.Record(ctx, receipt, members(ctx, v, &receipt))
+	b.Existed, err = c.led.Record(ctx, receipt, members(ctx, w.whole, &receipt))
 	if err != nil {
 		return fmt.Errorf("record batch %s: %w", b.BatchID, err)
 	}
-	b.Recorded = true
+	b.Recorded, c.verifiedAtMS = true, at
 	c.opts.Logger.InfoContext(ctx, "batch recorded", "batch_id", b.BatchID, "row_count", b.Rows, "existed", b.Existed)
-	return nil
+	return c.freeze(ctx, w.loc, b)
 }
 
-// members yields the members of a verified batch in file order.
-func members(ctx context.Context, v *verify.Verified, r *manifest.Receipt) iter.Seq2[manifest.Member, error] {
+// members yields the members of a verified batch, in no order.
+func members(ctx context.Context, v *verify.Whole, r *manifest.Receipt) iter.Seq2[manifest.Member, error] {
 	return func(yield func(manifest.Member, error) bool) {
-		for row, err := range v.Rows(ctx) {
+		for c, err := range v.Cursors(ctx) {
 			if err != nil {
 				yield(manifest.Member{}, err)
 				return
 			}
-			if !yield(r.Member(row.EventID, row.UpdatedAtMS), nil) {
+			if !yield(r.Member(c.EventID, c.UpdatedAtMS), nil) {
 				return
 			}
 		}

@@ -15,8 +15,6 @@ import (
 	"log/slog"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/hyapp/walletarchive/internal/objstore"
 	"github.com/hyapp/walletarchive/manifest"
 	"github.com/hyapp/walletarchive/verify"
@@ -117,7 +115,7 @@ type Options struct {
 	// DryRun reads and packs, and writes neither objects nor receipts.
 	DryRun  bool
 	Put     PutOptions
-	TempDir string // "" means os.TempDir; needs room for two batches, compressed
+	TempDir string // "" means os.TempDir; needs room for three batches, compressed
 	Writer  manifest.Program
 	Now     func() time.Time // nil means time.Now
 	Logger  *slog.Logger     // nil discards
@@ -232,8 +230,9 @@ type Batch struct {
 }
 
 // Run exports batches until the cutoff, Options.MaxBatches or an error. While
-// one batch is written and read back, the next one is read and packed; batches
-// are recorded strictly in order. lock is nil in a dry run only.
+// one batch is recorded, the next ones are written and read back, and the one
+// after them is read and packed; batches are recorded strictly in order. lock is
+// nil in a dry run only.
 //
 // The error is [ErrCutoff] or [ErrOptions] before anything is contacted, then
 // [ErrConflict], [ErrNotWhole], [ErrNotLocked], [manifest.ExactnessError], ctx.Err(), or what
@@ -261,33 +260,13 @@ func Run(ctx context.Context, src Source, store Store, led Ledger, lock Lock, op
 	opts.Logger.InfoContext(ctx, "export starts", "app_code", opts.AppCode, "cutoff_ms", opts.CutoffMS,
 		"after_updated_at_ms", after.UpdatedAtMS, "after_event_id", after.EventID)
 	b := &builder{src: src, store: store, led: led, opts: opts}
-	c := &committer{store: store, led: led, lock: lock, about: src.About(), opts: opts}
+	c := &committer{store: store, led: led, lock: lock, about: src.About(), opts: opts, verifiedAtMS: last.VerifiedAtMS}
 	if some && !opts.DryRun {
 		if report.MovedBatchID, err = c.freezeLast(ctx, &last); err != nil {
 			return report, err
 		}
 	}
-	built := make(chan *packed)
-	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		defer close(built)
-		return b.run(gctx, after, built)
-	})
-	g.Go(func() error {
-		for p := range built {
-			batch, err := c.commit(gctx, p)
-			p.close()
-			if batch != nil {
-				report.Batches = append(report.Batches, *batch)
-			}
-			if err != nil {
-				return err
-			}
-			report.Rows += batch.Rows
-		}
-		return nil
-	})
-	err = g.Wait()
+	err = pipeline(ctx, b, c, after, &report)
 	report.More = b.more
 	return report, err
 }

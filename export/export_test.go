@@ -194,6 +194,7 @@ func (b *bucket) List(_ context.Context, prefix string) iter.Seq2[objstore.Info,
 // book is a Ledger in memory.
 type book struct {
 	*calls
+	mu       sync.Mutex
 	receipts []manifest.Receipt
 	members  map[string]manifest.BatchID
 }
@@ -212,6 +213,8 @@ func (l *book) Latest(context.Context, string) (r manifest.Receipt, ok bool, err
 
 func (l *book) HasReceipt(_ context.Context, _ string, id manifest.BatchID) (has bool, err error) {
 	err = l.do("has receipt", func() error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		has = slices.ContainsFunc(l.receipts, func(r manifest.Receipt) bool { return r.BatchID == id })
 		return nil
 	})
@@ -233,6 +236,8 @@ func (l *book) Record(_ context.Context, r manifest.Receipt, members iter.Seq2[m
 			}
 			ids = append(ids, m.EventID)
 		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		if int64(len(ids)) != r.RowCount {
 			return fmt.Errorf("%d members for %d rows", len(ids), r.RowCount)
 		}

@@ -19,7 +19,12 @@ const progressRows = 1000
 // event_ids or the members.
 func (r *run) readRows(ctx context.Context, in io.Reader, opts manifest.ReaderOptions, m *manifest.Manifest, p *pass) (manifest.Figures, error) {
 	set := spill.New(r.opts.TempDir, spill.Options{Expect: m.RowCount})
-	defer set.Close()
+	if r.keepIDs {
+		_ = r.ids.Close() // of the read before: only the last one counts
+		r.ids = set
+	} else {
+		defer set.Close()
+	}
 	rd := manifest.NewReader(in, opts)
 	defer rd.Close()
 	c := rowCheck{faults: &p.faults, target: r.target.Location, key: r.target.Location.DataKey(), m: m, byBytes: comparesByBytes(m.EventIDCollation)}

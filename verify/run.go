@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hyapp/walletarchive/internal/objstore"
+	"github.com/hyapp/walletarchive/internal/spill"
 	"github.com/hyapp/walletarchive/manifest"
 )
 
@@ -24,6 +25,9 @@ type run struct {
 	manifestBytes, successBytes []byte
 	// spool, when not nil, receives the data object as it was read last.
 	spool *os.File
+	// keepIDs keeps the event_ids of the last read in ids, for the caller to close.
+	keepIDs bool
+	ids     *spill.Set
 }
 
 func newRun(src Source, t Target, opts Options) *run {
@@ -35,7 +39,7 @@ func newRun(src Source, t Target, opts Options) *run {
 		against = "receipt without members"
 	}
 	return &run{
-		src: src, target: t, opts: opts, started: opts.Now(),
+		src: src, target: t, opts: opts, started: opts.Now(), ids: spill.New("", spill.Options{}),
 		report: Report{
 			AppCode: t.Location.AppCode, BatchID: t.Location.BatchID, Level: opts.Level, Against: against,
 			Unchecked: []Note{}, Notes: []Note{}, Objects: []Object{},

@@ -45,7 +45,7 @@ func exportCommand(p *program) *cli.Command {
 			&cli.IntFlag{Name: "max-batches", Usage: "stop after `N` batches", DefaultText: "no limit"},
 			&cli.IntFlag{Name: "connections", Value: 2, Usage: "pages that are read at once: `N`"},
 			&cli.StringFlag{Name: "payload-fidelity", Value: "check", Usage: "ask the source which payloads do not survive its own JSON parser: `HOW` is check or skip"},
-			&cli.StringFlag{Name: "temp-dir", Usage: "`DIR` for two packed batches", DefaultText: "the system's"},
+			&cli.StringFlag{Name: "temp-dir", Usage: "`DIR` for three packed batches", DefaultText: "the system's"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "read and pack, and write nothing", DisableDefaultText: true},
 		}, putFlags(), jsonFlags(), logFlags(), progressFlags()),
 		CustomHelpTemplate: codes(exitArchive, exitTarget, exitLocked),
