@@ -14,6 +14,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/hyapp/walletarchive/manifest"
@@ -47,6 +48,9 @@ type Ledger struct {
 	checked  atomic.Bool // the tables were found fit for recording
 	batchKey atomic.Bool // and the members have the key of that name
 	window   int         // members that are sorted at once
+
+	mu    sync.Mutex
+	whole *sql.Stmt // see wholeChunk; nil until it is needed
 }
 
 // New returns the ledger in the database of db, which must come from mysqldb.Open

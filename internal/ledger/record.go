@@ -50,6 +50,10 @@ func (l *Ledger) Record(ctx context.Context, r manifest.Receipt, members iter.Se
 	if err := l.ready(ctx); err != nil {
 		return false, err
 	}
+	whole, err := l.wholeChunk(ctx, r.RowCount)
+	if err != nil {
+		return false, fmt.Errorf("record receipt %s: prepare: %w", r.BatchID, err)
+	}
 	tx, err := l.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return false, fmt.Errorf("record receipt %s: begin: %w", r.BatchID, err)
@@ -68,11 +72,7 @@ func (l *Ledger) Record(ctx context.Context, r manifest.Receipt, members iter.Se
 	if err := checkStored(ctx, tx, &r); err != nil {
 		return false, err
 	}
-	w, err := l.newMemberWriter(ctx, tx, &r)
-	if err == nil {
-		err = insertAll(ctx, w, members)
-	}
-	if err != nil {
+	if err := insertAll(ctx, newMemberWriter(ctx, tx, &r, whole, l), members); err != nil {
 		return false, fmt.Errorf("record members of receipt %s: %w", r.BatchID, err)
 	}
 	if err := tx.Commit(); err != nil {
