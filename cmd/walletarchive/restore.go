@@ -32,7 +32,7 @@ func restoreCommand(p *program) *cli.Command {
 			"are there and identical are left, one that differs is a conflict and nothing of its batch is written.",
 		Flags: flags(storeFlags(), selectionFlags(), dsnFlags(targetDSNFlag, "the target"), targetTableFlags(), []cli.Flag{
 			&cli.BoolFlag{Name: dryRunFlag, Usage: "say what would be done and write nothing", DisableDefaultText: true},
-		}, rowFlags(), conflictFlags(), overwriteFlags(), toFlags(), journalFlags(), throttleFlags(), strictPayloadFlags(), thawFlags(), tempDirFlags(), jsonFlags(), recordFlags(), progressFlags(), logFlags()),
+		}, expectFlags(), rowFlags(), conflictFlags(), overwriteFlags(), toFlags(), journalFlags(), throttleFlags(), strictPayloadFlags(), thawFlags(), tempDirFlags(), jsonFlags(), recordFlags(), progressFlags(), logFlags()),
 		Subcommands:        []*cli.Command{restorePlanCommand(p), restoreRunCommand(p), restoreUndoCommand(p)},
 		CustomHelpTemplate: codes(exitArchive, exitNoBatch, exitTarget, exitLocked),
 		Action: p.action(func(ctx context.Context, c *cli.Context) error {
@@ -59,11 +59,15 @@ func restoreCommand(p *program) *cli.Command {
 			if err != nil {
 				return err
 			}
+			expect, err := expecting(c, &opts)
+			if err != nil {
+				return err
+			}
 			over, err := overwritingOf(c, opts)
 			if err != nil {
 				return err
 			}
-			r := &restoring{p: p, opts: opts, over: over, dsn: dsn, journal: journal, brake: brake}
+			r := &restoring{p: p, opts: opts, over: over, dsn: dsn, journal: journal, brake: brake, expect: expect}
 			return p.judge(ctx, c, wish.printed(restoreFacts(opts, &wish.rows)), func(pr *report.Printer) error {
 				return r.carryOut(ctx, pr, wish)
 			})
@@ -156,6 +160,7 @@ type restoring struct {
 	dsn     string
 	journal journalOptions
 	brake   throttleOptions
+	expect  bool // every row is there already; see expectRestored
 	// plan is what is to be done and nothing else; nil where the flags say it.
 	plan *restorePlan
 	yes  bool // nobody is asked about the plan
@@ -291,7 +296,11 @@ func (r *restoring) load(ctx context.Context, db *sql.DB, whole []verified) (err
 		if journal != nil && err != nil {
 			err = errors.Join(err, journal.Settle(rep.State))
 		}
-		if perr := r.pr.Batch(receipted(restoredBatch(v, rep, err), journal)); perr != nil {
+		b := restoredBatch(v, rep, err)
+		if r.expect {
+			b = expectRestored(b, rep)
+		}
+		if perr := r.pr.Batch(receipted(b, journal)); perr != nil {
 			return perr
 		}
 		// A conflict is of one batch. What else goes wrong is of the server, of

@@ -67,7 +67,7 @@ func (p *program) restoreToFile(ctx context.Context, c *cli.Context, w restoreWi
 	if to.Format != sink.SQL && c.IsSet(targetTableFlag) {
 		return usagef("--%s is for a server and for sql:FILE", targetTableFlag)
 	}
-	for _, flag := range []string{missingFlag, onConflictFlag, confirmOverwriteFlag, saveOldFlag, relayQueryFlag, allowTriggersFlag, journalFlag, journalTableFlag} {
+	for _, flag := range []string{expectRestoredFlag, missingFlag, onConflictFlag, confirmOverwriteFlag, saveOldFlag, relayQueryFlag, allowTriggersFlag, journalFlag, journalTableFlag} {
 		if c.IsSet(flag) {
 			return usagef("--%s is for a server, and --%s has none", flag, toFlag)
 		}

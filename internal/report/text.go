@@ -94,10 +94,11 @@ func (p *Printer) summaryText() string {
 	if s.Batches > 0 {
 		b.WriteByte('\n')
 	}
-	fmt.Fprintf(&b, "%s: %s", p.opts.Command, p.paint(s.Verdict, s.Verdict.String()))
+	command := strings.ReplaceAll(p.opts.Command, "_", " ")
+	fmt.Fprintf(&b, "%s: %s", command, p.paint(s.Verdict, s.Verdict.String()))
 	switch {
 	case s.Batches == 0 && s.Error == "":
-		fmt.Fprintf(&b, ": nothing was selected, so nothing to %s\n", p.opts.Command)
+		fmt.Fprintf(&b, ": nothing was selected, so nothing to %s\n", command)
 		return b.String()
 	case s.Batches == 0:
 		fmt.Fprintf(&b, ": could not be finished: %s\n", Printable(s.Error))
