@@ -160,10 +160,12 @@ func Run(ctx context.Context, src verify.Source, targets []verify.Target, start 
 		}
 		log := opts.Logger.With("app_code", b.AppCode, "batch_id", b.BatchID)
 		var v *verify.Verified
+		collected := restore.NewCollector(restore.Options{TempDir: opts.TempDir}, t.Receipt)
 		err := b.timed(opts, StepVerify, func() (err error) {
 			v, b.Verify, err = verify.Open(ctx, src, t, verify.Options{
 				TempDir: opts.TempDir, Now: opts.Now, Logger: opts.Logger,
 				Progress: func(rows int64) { opts.Progress(StepVerify, rows) },
+				Collect:  collected,
 			})
 			return err
 		})
@@ -172,10 +174,11 @@ func Run(ctx context.Context, src verify.Source, targets []verify.Target, start 
 				scratch, err = launch(ctx, start, opts, &report)
 			}
 			if err == nil {
-				err = b.drill(ctx, v, *scratch, opts)
+				err = b.drill(ctx, v, collected.Needs(), *scratch, opts)
 			}
 			err = errors.Join(err, v.Close())
 		}
+		err = errors.Join(err, collected.Close())
 		if err != nil {
 			if b.Verify.Failed() || b.Differs() {
 				report.Batches = append(report.Batches, b)
@@ -206,7 +209,7 @@ func (b *Batch) timed(opts Options, step Step, f func() error) error {
 }
 
 // drill restores a verified batch into a table of its own and compares.
-func (b *Batch) drill(ctx context.Context, v *verify.Verified, s Scratch, opts Options) error {
+func (b *Batch) drill(ctx context.Context, v *verify.Verified, needs *outbox.Needs, s Scratch, opts Options) error {
 	m := v.Manifest()
 	b.Table = outbox.DefaultTable + "_" + m.BatchID.Short()
 	var err error
@@ -218,8 +221,8 @@ func (b *Batch) drill(ctx context.Context, v *verify.Verified, s Scratch, opts O
 	}
 	refused := false
 	err = b.timed(opts, StepRestore, func() error {
-		if err := b.createTable(ctx, v, s.DB); err != nil {
-			return err
+		if _, err := s.DB.ExecContext(ctx, outbox.SchemaFor(b.Table, b.Collate, needs)); err != nil {
+			return fmt.Errorf("make scratch table %s: %w", b.Table, err)
 		}
 		r, err := restore.Batch(ctx, v, s.DB, restore.Options{
 			Table: b.Table, StrictPayload: opts.StrictPayload, Logger: opts.Logger, Scratch: true,
@@ -253,20 +256,6 @@ func (b *Batch) drill(ctx context.Context, v *verify.Verified, s Scratch, opts O
 		}
 	}
 	return b.timed(opts, StepCompare, func() error { return b.compare(ctx, v, s, opts) })
-}
-
-func (b *Batch) createTable(ctx context.Context, v *verify.Verified, db *sql.DB) error {
-	var needs outbox.Needs
-	for row, err := range v.Rows(ctx) {
-		if err != nil {
-			return err
-		}
-		needs.Add(&row.Record)
-	}
-	if _, err := db.ExecContext(ctx, outbox.SchemaFor(b.Table, b.Collate, &needs)); err != nil {
-		return fmt.Errorf("make scratch table %s: %w", b.Table, err)
-	}
-	return nil
 }
 
 func (b *Batch) note(format string, args ...any) {

@@ -17,9 +17,6 @@ import (
 	"github.com/hyapp/walletarchive/verify"
 )
 
-// sortedWindows is how many windows of rows are sorted in memory at once.
-const sortedWindows = 3
-
 // Batch restores the batch v into a table of db, which must be a pool of
 // mysqldb.Open. It uses one connection at a time.
 //
@@ -34,6 +31,9 @@ const sortedWindows = 3
 // asked for, that of v.Rows, or what the server or the temporary file gave. The
 // target then holds nothing that this call wrote, unless the error is
 // ErrOutcomeUnknown. The Report is filled as far as things went in any case.
+//
+// Where v was opened with a [Collector] and opts.Select is nil, the rows are those
+// that it holds; else they are read again from v.
 //
 // Memory is bounded by opts.WindowBytes and one bit a row, not by the batch.
 func Batch(ctx context.Context, v *verify.Verified, db *sql.DB, opts Options) (Report, error) {
@@ -78,16 +78,19 @@ type restorer struct {
 	rehearsed bool
 }
 
-func (r *restorer) run(ctx context.Context, v *verify.Verified) (err error) {
-	r.rows = newSorter(r.opts.TempDir, sortedWindows*r.opts.WindowBytes, r.manifest.UncompressedBytes)
-	defer func() {
-		if cerr := r.rows.close(); cerr != nil && err == nil {
-			r.log.WarnContext(ctx, "close the file of sorted rows", "error", cerr)
-		}
-	}()
-	if r.needs, err = r.sort(ctx, v); err != nil {
+func (r *restorer) run(ctx context.Context, v *verify.Verified) error {
+	c, err := r.collect(ctx, v)
+	if c != v.Collected() {
+		defer func() {
+			if cerr := c.Close(); cerr != nil {
+				r.log.WarnContext(ctx, "close the file of sorted rows", "error", cerr)
+			}
+		}()
+	}
+	if err != nil {
 		return err
 	}
+	r.rows, r.needs, r.report.Selected = c.rows, &c.needs, c.rows.rows
 	if r.opts.Expect != nil {
 		if r.expected, err = expect(r.opts.Expect, r.manifest.RowCount, r.selected); err != nil {
 			return err
@@ -103,31 +106,39 @@ func (r *restorer) run(ctx context.Context, v *verify.Verified) (err error) {
 	return r.opts.afterCommit(ctx)
 }
 
-// sort takes the rows out of the archive once, and what they need of a table.
-func (r *restorer) sort(ctx context.Context, v *verify.Verified) (*outbox.Needs, error) {
-	var needs outbox.Needs
-	all := int64(0)
+// collect returns the selected rows, sorted, and what they need of a table: those
+// that were collected while the batch was verified, or those of another reading.
+func (r *restorer) collect(ctx context.Context, v *verify.Verified) (*Collector, error) {
 	r.selected = newLines(r.manifest.RowCount)
+	if c, ok := v.Collected().(*Collector); ok && r.opts.Select == nil {
+		for line := int64(1); line <= r.manifest.RowCount; line++ {
+			r.selected.add(line)
+		}
+		if c.rows.rows != r.manifest.RowCount {
+			return c, fmt.Errorf("collect the archived rows: %d of %d", c.rows.rows, r.manifest.RowCount)
+		}
+		return c, c.finish()
+	}
+	c := newCollector(r.opts, r.manifest.UncompressedBytes)
+	all := int64(0)
 	for row, err := range v.Rows(ctx) {
 		if err != nil {
-			return nil, fmt.Errorf("read the archived rows: %w", err)
+			return c, fmt.Errorf("read the archived rows: %w", err)
 		}
 		all++
 		if r.opts.Select != nil && !r.opts.Select(&row.Record) {
 			continue
 		}
-		needs.Add(&row.Record)
 		r.selected.add(row.Line)
-		if err := r.rows.add(row); err != nil {
-			return nil, err
+		if err := c.Add(row); err != nil {
+			return c, err
 		}
 	}
 	if all != r.manifest.RowCount {
 		// verify.Open has counted them.
-		return nil, fmt.Errorf("read the archived rows: %d of %d", all, r.manifest.RowCount)
+		return c, fmt.Errorf("read the archived rows: %d of %d", all, r.manifest.RowCount)
 	}
-	r.report.Selected = r.rows.rows
-	return &needs, r.rows.finish()
+	return c, c.finish()
 }
 
 // preflight finds what the target would refuse or change, and returns a

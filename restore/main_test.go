@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -66,6 +67,11 @@ func (m memory) Get(ctx context.Context, key, version string) (io.ReadCloser, ob
 // and opens it.
 func open(t testing.TB, rows []manifest.Record, edit func(*manifest.Manifest)) *verify.Verified {
 	t.Helper()
+	return openWith(t, rows, edit, verify.Options{TempDir: t.TempDir()})
+}
+
+func openWith(t testing.TB, rows []manifest.Record, edit func(*manifest.Manifest), opts verify.Options) *verify.Verified {
+	t.Helper()
 	var data bytes.Buffer
 	w := manifest.NewWriter(&data, app)
 	for i := range rows {
@@ -99,12 +105,12 @@ func open(t testing.TB, rows []manifest.Record, edit func(*manifest.Manifest)) *
 		t.Fatal(err)
 	}
 	src := memory{loc.DataKey(): data.Bytes(), loc.ManifestKey(): raw, loc.SuccessKey(): mark}
-	v, report, err := verify.Open(t.Context(), src, verify.Target{Location: loc}, verify.Options{TempDir: t.TempDir()})
+	v, report, err := verify.Open(t.Context(), src, verify.Target{Location: loc}, opts)
 	if err != nil || v == nil {
 		t.Fatalf("open the batch: %v, faults %+v", err, report.Faults)
 	}
 	t.Cleanup(func() {
-		if err := v.Close(); err != nil {
+		if err := v.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 			t.Error(err)
 		}
 	})

@@ -26,6 +26,7 @@ import (
 type sorter struct {
 	dir    string
 	budget int // bytes of arena
+	expect int64
 
 	arena   []byte  // for each entry the event_id and the canonical line
 	entries []entry // of the arena, sorted once finish was called
@@ -57,8 +58,7 @@ var errSortedRows = errors.New("temporary file does not hold what was written to
 // newSorter returns a sorter that holds about budget bytes of lines in memory. It
 // expects about as many bytes in all as expect says, which limits nothing.
 func newSorter(dir string, budget int, expect int64) *sorter {
-	const slack = 64 << 10 // the last line goes over the budget
-	return &sorter{dir: dir, budget: budget, arena: make([]byte, 0, min(int64(budget), max(expect, 0))+slack)}
+	return &sorter{dir: dir, budget: budget, expect: expect}
 }
 
 // add copies r.
@@ -67,6 +67,10 @@ func (s *sorter) add(r *manifest.Row) error {
 		if err := s.spill(); err != nil {
 			return err
 		}
+	}
+	if s.arena == nil {
+		const slack = 64 << 10 // the last line goes over the budget
+		s.arena = make([]byte, 0, min(int64(s.budget), max(s.expect, 0))+slack)
 	}
 	e := entry{start: len(s.arena), line: r.Line, leaf: r.LeafHash}
 	s.arena = append(s.arena, r.EventID...)

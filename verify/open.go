@@ -22,6 +22,7 @@ type Verified struct {
 	receipt                     *manifest.Receipt
 	spool                       *os.File
 	maxLineBytes                int
+	collected                   Collector
 }
 
 // Open verifies the batch that t names at [LevelRows] and keeps its data object
@@ -45,7 +46,7 @@ func Open(ctx context.Context, src Source, t Target, opts Options) (*Verified, R
 	}
 	return &Verified{
 		manifest: *report.Manifest, manifestBytes: r.manifestBytes, successBytes: r.successBytes,
-		receipt: t.Receipt, spool: spool, maxLineBytes: opts.MaxLineBytes,
+		receipt: t.Receipt, spool: spool, maxLineBytes: opts.MaxLineBytes, collected: opts.Collect,
 	}, report, nil
 }
 
@@ -60,6 +61,10 @@ func (v *Verified) SuccessBytes() []byte  { return v.successBytes } // see Manif
 // Receipt returns the receipt that the batch was held against, nil when it was
 // held against its manifest only.
 func (v *Verified) Receipt() *manifest.Receipt { return v.receipt }
+
+// Collected returns [Options.Collect], which was given exactly the rows that were
+// verified; nil when there was none.
+func (v *Verified) Collected() Collector { return v.collected }
 
 // Rows yields every row in file order, decoded again from the private file. The
 // last pair carries an error when ctx is done, or when the bytes are no longer

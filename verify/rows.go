@@ -30,6 +30,12 @@ func (r *run) readRows(ctx context.Context, in io.Reader, opts manifest.ReaderOp
 	c := rowCheck{faults: &p.faults, target: r.target.Location, key: r.target.Location.DataKey(), m: m, byBytes: comparesByBytes(m.EventIDCollation)}
 	c.unstable(m.PayloadFidelity)
 	var respelled int64
+	collect := r.opts.Collect
+	if collect != nil {
+		if err := collect.Reset(); err != nil {
+			return manifest.Figures{}, fmt.Errorf("collect the rows: %w", err)
+		}
+	}
 	for {
 		row, err := rd.Next()
 		var syntax *manifest.SyntaxError
@@ -55,6 +61,11 @@ func (r *run) readRows(ctx context.Context, in io.Reader, opts manifest.ReaderOp
 			return figures, r.checkSets(ctx, set, known, p)
 		}
 		c.row(row)
+		if collect != nil {
+			if err := collect.Add(row); err != nil {
+				return manifest.Figures{}, fmt.Errorf("collect the rows: %w", err)
+			}
+		}
 		if !row.Canonical {
 			respelled++
 		}

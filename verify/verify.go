@@ -114,6 +114,21 @@ type Options struct {
 	// Progress, when not nil, is told how many more rows were decoded. It is
 	// called from one goroutine.
 	Progress func(rows int64)
+	// Collect, when not nil, is given the rows at LevelRows.
+	Collect Collector
+}
+
+// Collector takes the rows of a batch while they are verified, so that they need
+// not be read once more. What it holds means nothing before [Open] has returned
+// the batch, whose Collected it then is. An error of either method ends the
+// verification.
+type Collector interface {
+	// Reset is called before the data object is read, and drops what was added:
+	// it may be read twice.
+	Reset() error
+	// Add is called for each row that decodes, in file order. The row must not be
+	// changed, and its strings stay valid.
+	Add(row *manifest.Row) error
 }
 
 func (o Options) withDefaults() Options {

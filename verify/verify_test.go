@@ -515,3 +515,55 @@ func TestReportOfNothingIsNotProven(t *testing.T) {
 		t.Error("not proven after a look at all of them")
 	}
 }
+
+// collector remembers what it was given since the last Reset.
+type collector struct {
+	ids    []string
+	resets int
+	fail   error
+}
+
+func (c *collector) Reset() error {
+	c.ids, c.resets = nil, c.resets+1
+	return nil
+}
+
+func (c *collector) Add(row *manifest.Row) error {
+	c.ids = append(c.ids, row.EventID)
+	return c.fail
+}
+
+// A collector holds the rows of the reading that was believed, and no others.
+func TestOpenCollects(t *testing.T) {
+	src, target := batchOf(t, 500)
+	data := src[target.Location.DataKey()]
+	late := bytes.Clone(data)
+	late[len(late)-12] ^= 1 // so that many rows decode before it shows
+	for _, tc := range []struct {
+		name   string
+		gets   []answer
+		resets int
+	}{{"one reading", nil, 1}, {"two readings", []answer{{body: late}}, 2}} {
+		var c collector
+		v, report, err := verify.Open(t.Context(), &faulty{Store: src, gets: map[string][]answer{target.Location.DataKey(): tc.gets}}, target,
+			verify.Options{TempDir: t.TempDir(), Collect: &c})
+		if err != nil || v == nil {
+			t.Fatalf("%s: %v, faults %+v", tc.name, err, report.Faults)
+		}
+		var want []string
+		for row, err := range v.Rows(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, row.EventID)
+		}
+		if !slices.Equal(c.ids, want) || len(want) != 500 || c.resets != tc.resets || v.Collected() != verify.Collector(&c) {
+			t.Errorf("%s: %d rows after %d resets, want %d after %d", tc.name, len(c.ids), c.resets, len(want), tc.resets)
+		}
+		v.Close()
+	}
+	broken := errors.New("disk full")
+	if v, _, err := verify.Open(t.Context(), src, target, verify.Options{TempDir: t.TempDir(), Collect: &collector{fail: broken}}); v != nil || !errors.Is(err, broken) {
+		t.Errorf("a collector that fails: %v", err)
+	}
+}

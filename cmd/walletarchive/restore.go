@@ -173,6 +173,17 @@ type verified struct {
 	chosen
 	rows   *verify.Verified
 	report verify.Report
+	// collected are the rows, sorted; nil where they are to be read again.
+	collected *restore.Collector
+}
+
+// close removes the local copies of the batch.
+func (v verified) close() error {
+	err := v.rows.Close()
+	if v.collected != nil {
+		err = errors.Join(err, v.collected.Close())
+	}
+	return err
 }
 
 // run verifies every batch and then, when all are whole, restores each.
@@ -183,7 +194,7 @@ func (r *restoring) run(ctx context.Context, list []chosen) error {
 	whole, err := r.verify(ctx, list)
 	defer func() {
 		for _, v := range whole {
-			if err := v.rows.Close(); err != nil {
+			if err := v.close(); err != nil {
 				r.p.log.Warn("close the spooled batch", "batch_id", v.Location.BatchID, "error", err)
 			}
 		}
@@ -375,12 +386,21 @@ func (r *restoring) verify(ctx context.Context, list []chosen) (whole []verified
 	err = r.p.eachBatch(ctx, r.pr, "verify", list, func(b chosen, task *progress.Task) error {
 		opts := verify.Options{TempDir: r.opts.TempDir, Logger: r.p.log}
 		opts.Progress = func(rows int64) { task.Add(progress.Counts{Rows: rows}) }
+		var collected *restore.Collector
+		if len(list) == 1 && r.into == nil && r.rows.all() {
+			// The sorted rows of one batch have room, and those of many have not.
+			collected = restore.NewCollector(r.opts, b.Receipt)
+			opts.Collect = collected
+		}
 		rows, rep, err := verify.Open(ctx, r.store, b.Target, opts)
 		if rows == nil {
+			if collected != nil {
+				err = errors.Join(err, collected.Close())
+			}
 			rep.AppCode, rep.BatchID = b.Location.AppCode, b.Location.BatchID // also when there is no report
 			return r.pr.Batch(verifiedBatch(&rep, err))
 		}
-		whole = append(whole, verified{chosen: b, rows: rows, report: rep})
+		whole = append(whole, verified{chosen: b, rows: rows, report: rep, collected: collected})
 		return nil
 	})
 	return whole, err
