@@ -13,6 +13,47 @@ import (
 	"github.com/hyapp/walletarchive/internal/ptytest"
 )
 
+// answered runs the binary on a terminal and answers what it asks. It returns what
+// was on the terminal by then, what was on stdout, and the exit code.
+func answered(t *testing.T, answer string, args ...string) (asked, stdout string, code int) {
+	t.Helper()
+	master, terminal := ptytest.Open(t)
+	ptytest.Resize(t, terminal, 24, 200)
+	cmd := exec.CommandContext(t.Context(), programName, args...)
+	var out bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, &out, terminal
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	question := make(chan string, 1)
+	go func() {
+		var seen strings.Builder
+		told := false
+		buf := make([]byte, 4096)
+		for {
+			n, err := master.Read(buf)
+			seen.Write(buf[:n])
+			if !told && strings.Contains(seen.String(), "Type yes to go on:") {
+				told = true
+				question <- seen.String()
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	select {
+	case asked = <-question:
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing was asked")
+	}
+	if _, err := master.WriteString(answer); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // the exit code tells
+	return asked, out.String(), cmd.ProcessState.ExitCode()
+}
+
 // TestUndoAsks answers the question of an undo on a terminal, while bars are
 // drawn there.
 func TestUndoAsks(t *testing.T) {
@@ -29,48 +70,47 @@ func TestUndoAsks(t *testing.T) {
 		code   int
 		left   int
 	}{{"no\n", exitUnfinished, 20}, {"\n", exitUnfinished, 20}, {"yes\n", exitOK, 0}} {
-		master, terminal := ptytest.Open(t)
-		ptytest.Resize(t, terminal, 24, 200)
-		cmd := exec.CommandContext(t.Context(), programName, "restore", "undo", receipt)
-		var out bytes.Buffer
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, &out, terminal
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
+		text, out, code := answered(t, tt.answer, "restore", "undo", receipt)
+		if !strings.Contains(text, "Remove 20 rows and put back 0 rows") {
+			t.Errorf("asked %q", text)
 		}
-		asked := make(chan string)
-		go func() {
-			var seen strings.Builder
-			told := false
-			buf := make([]byte, 4096)
-			for {
-				n, err := master.Read(buf)
-				seen.Write(buf[:n])
-				if !told && strings.Contains(seen.String(), "Type yes to go on:") {
-					told = true
-					asked <- seen.String()
-				}
-				if err != nil {
-					return
-				}
-			}
-		}()
-		select {
-		case text := <-asked:
-			if !strings.Contains(text, "Remove 20 rows and put back 0 rows") {
-				t.Errorf("asked %q", text)
-			}
-		case <-time.After(20 * time.Second):
-			t.Fatal("nothing was asked")
-		}
-		if _, err := master.WriteString(tt.answer); err != nil {
-			t.Fatal(err)
-		}
-		_ = cmd.Wait() // the exit code tells
-		if code := cmd.ProcessState.ExitCode(); code != tt.code {
-			t.Errorf("answer %q: exit code %d, want %d: %s", tt.answer, code, tt.code, &out)
+		if code != tt.code {
+			t.Errorf("answer %q: exit code %d, want %d: %s", tt.answer, code, tt.code, out)
 		}
 		if n := count(t, db, "SELECT COUNT(*) FROM wallet_outbox"); n != tt.left {
 			t.Errorf("answer %q: %d rows, want %d", tt.answer, n, tt.left)
 		}
+	}
+}
+
+// TestRestoreRunAsks shows the plan on a terminal and does it after a yes only.
+func TestRestoreRunAsks(t *testing.T) {
+	s := mysqltest.Get(t, mysqltest.MariaDB)
+	t.Setenv("TERM", "xterm")
+	pt := newPlanTest(t, s)
+	state := t.TempDir()
+	t.Setenv(stateDirEnv, state)
+	path, _ := pt.plan(exitOK, "--on-conflict", "overwrite")
+	before := dump(t, pt.db)
+	args := []string{"restore", "run", "--plan", path, "--store", pt.url, "--receipt", pt.receipts, "--confirm-overwrite", "2"}
+	for _, answer := range []string{"no\n", "\n", "y\n"} {
+		asked, out, code := answered(t, answer, args...)
+		if code != exitUnfinished {
+			t.Errorf("answer %q: exit code %d: %s", answer, code, out)
+		}
+		wantText(t, asked, "The plan, made", "of wallet: 5 rows; insert 1, overwrite 1, leave 0", "estimate: ", "Insert 1 row and overwrite 2 rows now, in table wallet_outbox")
+		wantText(t, out, "nothing was written: it was not confirmed")
+		if after := dump(t, pt.db); after != before {
+			t.Errorf("answer %q: the target has\n%s", answer, after)
+		}
+	}
+	if receipts, err := filepath.Glob(filepath.Join(state, "restores", "*")); err != nil || len(receipts) != 0 {
+		t.Errorf("receipts %q of what was not done, error %v", receipts, err)
+	}
+	if _, out, code := answered(t, "yes\n", args...); code != exitOK {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if n := count(t, pt.db, "SELECT COUNT(*) FROM wallet_outbox WHERE user_id <> 99"); n != 10 {
+		t.Errorf("%d rows as archived, want 10", n)
 	}
 }
