@@ -13,9 +13,10 @@ import (
 	"github.com/hyapp/walletarchive/internal/ptytest"
 )
 
-// answered runs the binary on a terminal and answers what it asks. It returns what
-// was on the terminal by then, what was on stdout, and the exit code.
-func answered(t *testing.T, answer string, args ...string) (asked, stdout string, code int) {
+// answered runs the binary on a terminal and answers what it asks, after a call of
+// meanwhile. It returns what was on the terminal by then, what was on stdout, and
+// the exit code.
+func answered(t *testing.T, answer string, meanwhile func(), args ...string) (asked, stdout string, code int) {
 	t.Helper()
 	master, terminal := ptytest.Open(t)
 	ptytest.Resize(t, terminal, 24, 200)
@@ -47,6 +48,7 @@ func answered(t *testing.T, answer string, args ...string) (asked, stdout string
 	case <-time.After(20 * time.Second):
 		t.Fatal("nothing was asked")
 	}
+	meanwhile()
 	if _, err := master.WriteString(answer); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +72,7 @@ func TestUndoAsks(t *testing.T) {
 		code   int
 		left   int
 	}{{"no\n", exitUnfinished, 20}, {"\n", exitUnfinished, 20}, {"yes\n", exitOK, 0}} {
-		text, out, code := answered(t, tt.answer, "restore", "undo", receipt)
+		text, out, code := answered(t, tt.answer, func() {}, "restore", "undo", receipt)
 		if !strings.Contains(text, "Remove 20 rows and put back 0 rows") {
 			t.Errorf("asked %q", text)
 		}
@@ -94,7 +96,7 @@ func TestRestoreRunAsks(t *testing.T) {
 	before := dump(t, pt.db)
 	args := []string{"restore", "run", "--plan", path, "--store", pt.url, "--receipt", pt.receipts, "--confirm-overwrite", "2"}
 	for _, answer := range []string{"no\n", "\n", "y\n"} {
-		asked, out, code := answered(t, answer, args...)
+		asked, out, code := answered(t, answer, func() {}, args...)
 		if code != exitUnfinished {
 			t.Errorf("answer %q: exit code %d: %s", answer, code, out)
 		}
@@ -107,7 +109,22 @@ func TestRestoreRunAsks(t *testing.T) {
 	if receipts, err := filepath.Glob(filepath.Join(state, "restores", "*")); err != nil || len(receipts) != 0 {
 		t.Errorf("receipts %q of what was not done, error %v", receipts, err)
 	}
-	if _, out, code := answered(t, "yes\n", args...); code != exitOK {
+	// What changes while somebody thinks is found, too, inside the transaction.
+	for _, statement := range []string{
+		"UPDATE wallet_outbox SET user_id = 98 WHERE event_id = 'e0-001'",
+		"UPDATE wallet_outbox SET retry_count = 7 WHERE event_id = 'e0-003'",
+		"DELETE FROM wallet_outbox WHERE event_id = 'e0-003'",
+	} {
+		_, out, code := answered(t, "yes\n", func() { pt.exec(statement) }, args...)
+		if code != exitTarget || !strings.Contains(out, ": plan: expected") || !strings.Contains(out, "not tried after the batch before") {
+			t.Errorf("%s: exit code %d: %s", statement, code, out)
+		}
+		if n := count(t, pt.db, "SELECT COUNT(*) FROM wallet_outbox WHERE user_id IN (98, 99)"); n != 2 {
+			t.Errorf("%s: %d rows differ still, want 2", statement, n)
+		}
+		pt.spoil()
+	}
+	if _, out, code := answered(t, "yes\n", func() {}, args...); code != exitOK {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	if n := count(t, pt.db, "SELECT COUNT(*) FROM wallet_outbox WHERE user_id <> 99"); n != 10 {

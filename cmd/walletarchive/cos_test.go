@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -433,6 +434,17 @@ func TestRestoreOfColdBatches(t *testing.T) {
 	if !strings.Contains(out, "DEEP_ARCHIVE has no expedited thaw, standard takes 12 to 24 hours") {
 		t.Errorf("text:\n%s", out)
 	}
+	file := filepath.Join(t.TempDir(), "plan")
+	plan := []string{"restore", "plan", "--store", b.url, "--receipt", a.receipts, "--out", file}
+	b.runs(t, exitUnfinished, plan...)
+	if _, err := readPlan(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a plan of batches that nobody has read: %v", err)
+	}
+	out, _ = b.runs(t, exitOK, append(plan, "--thaw", "bulk", "--thaw-wait", "50h")...)
+	if p, err := readPlan(file); err != nil || p.Totals.ColdObjects != 1 || p.Batches[0].ColdObjects != 0 || p.Batches[1].ColdObjects != 1 || p.Store != b.url {
+		t.Errorf("error %v, plan\n%s", err, out)
+	}
+	b.runs(t, exitOK, "restore", "run", "--plan", file, "--yes", "--store", b.url, "--receipt", a.receipts)
 	b.runs(t, exitOK, "restore", "--store", b.url, "--receipt", a.receipts, "--thaw", "bulk", "--thaw-wait", "50h")
 	if n := count(t, db, "SELECT COUNT(*) FROM "+outbox.DefaultTable); n != 10 {
 		t.Errorf("%d rows were restored, want 10", n)

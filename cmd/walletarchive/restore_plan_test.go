@@ -239,6 +239,11 @@ func TestRestoreRun(t *testing.T) {
 		runs(t, exitOK, "restore", "undo", "--yes", receipt)
 		pt.run(exitOK, path, confirmed...)
 
+		// The receipt of one plan is not that of another.
+		pt.spoil()
+		path, _ = pt.plan(exitOK, "--on-conflict", "overwrite")
+		wantText(t, pt.run(exitTarget, path, append(confirmed, "--journal", receipt)...), "the journal is of another restore")
+
 		// Rows that somebody restored meanwhile are no change, rows that are none of
 		// the plan neither.
 		pt.spoil()
@@ -377,5 +382,62 @@ func TestRestoreRunGoesOn(t *testing.T) {
 		if diff := cmp.Diff(before, dump(t, db)); diff != "" {
 			t.Errorf("after the undo (-want +got):\n%s", diff)
 		}
+	})
+}
+
+// What a relay takes may change from one hour to the next: it is asked again before
+// anything is written.
+func TestRestoreRunAsksTheRelayAgain(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
+		pt := newPlanTest(t, s)
+		pt.exec("CREATE TABLE picked (n BIGINT)")
+		pt.exec("DELETE FROM wallet_outbox")
+		path, _ := pt.plan(exitOK, "--relay-query", "user_id IN (SELECT n FROM picked)")
+		pt.exec("INSERT INTO picked VALUES (3)")
+		wantText(t, pt.run(exitTarget, path, "--yes"), "relay_would_dispatch", "untouched", "nothing was written")
+		pt.exec("DELETE FROM picked")
+		pt.run(exitOK, path, "--yes")
+	})
+}
+
+// With a ledger, its members say which batches hold an event, and no other is read;
+// the receipts of the run are those of the plan.
+func TestRestorePlanByLedger(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
+		db, dsn := newSource(t, s, 300)
+		for _, name := range []string{"SOURCE", "LEDGER", "TARGET"} {
+			t.Setenv("WALLETARCHIVE_"+name+"_DSN", dsn)
+		}
+		dir := t.TempDir()
+		at := []string{"--store", "file://" + filepath.Join(dir, "archive")}
+		runs(t, exitOK, append([]string{"export", "--app", "wallet", "--older-than", "24h", "--batch-rows", "50"}, at...)...)
+		if n := count(t, db, "SELECT COUNT(*) FROM wallet_outbox_archive_receipts"); n < 4 {
+			t.Fatalf("%d batches", n)
+		}
+		before := dump(t, db)
+		var first, last string
+		err := db.QueryRowContext(t.Context(), "SELECT first_event_id, last_event_id FROM wallet_outbox_archive_receipts ORDER BY last_updated_at_ms LIMIT 1, 1").Scan(&first, &last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := filepath.Join(dir, "ids")
+		if err := os.WriteFile(ids, []byte(first+"\n"+last+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		mustExec(t, db, "DELETE o FROM wallet_outbox o JOIN wallet_outbox_archive_receipts r ON o.event_id IN (r.first_event_id, r.last_event_id)")
+		path := filepath.Join(dir, "plan")
+		out, _ := runs(t, exitOK, append([]string{"restore", "plan", "--app", "wallet", "--event-id", "@" + ids, "--out", path}, at...)...)
+		wantText(t, out, "insert 2 rows; 0 rows there already", "restore_plan: proven: 1 batch,")
+		run := append([]string{"restore", "run", "--yes", "--plan", path}, at...)
+		out, _ = runs(t, exitOK, run...)
+		wantText(t, out, "2 of 50 chosen: 0 present, 2 missing, 2 inserted and read back")
+		runs(t, exitOK, append([]string{"restore", "--app", "wallet", "--all", "--missing"}, at...)...)
+		if after := dump(t, db); after != before {
+			t.Errorf("the table has\n%s, had\n%s", after, before)
+		}
+		mustExec(t, db, "UPDATE wallet_outbox_archive_receipts SET verified_at_ms = verified_at_ms + 1")
+		_, errs := runs(t, exitArchive, run...)
+		out, _ = runs(t, exitNoBatch, append([]string{"restore", "plan", "--app", "wallet", "--event-id", "nowhere"}, at...)...)
+		wantText(t, out+errs, `no batch has event_id "nowhere"`)
 	})
 }
