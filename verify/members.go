@@ -3,36 +3,81 @@ package verify
 import (
 	"context"
 	"fmt"
+	"iter"
 
 	"github.com/hyapp/walletarchive/internal/spill"
+	"github.com/hyapp/walletarchive/manifest"
 )
+
+// members are those of the ledger, read while the rows are decoded.
+type members struct {
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the rest is set
+	set    *spill.Set
+	faults faults
+	n      int64
+	err    error
+}
+
+// readMembers begins to read the members of the receipt; nil when there are none.
+// The caller must call close.
+func (r *run) readMembers(ctx context.Context) *members {
+	rc := r.target.Receipt
+	if rc == nil || r.target.Members == nil {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	all := &members{cancel: cancel, done: make(chan struct{}), set: spill.New(r.opts.TempDir, spill.Options{Expect: rc.RowCount})}
+	go func() {
+		defer close(all.done)
+		all.err = all.read(ctx, rc, r.target.Members)
+	}()
+	return all
+}
+
+func (all *members) read(ctx context.Context, rc *manifest.Receipt, members func(context.Context) iter.Seq2[manifest.Member, error]) error {
+	for m, err := range members(ctx) {
+		if err != nil {
+			return fmt.Errorf("read the members of batch %s: %w", rc.BatchID, err)
+		}
+		all.n++
+		if want := rc.Member(m.EventID, m.UpdatedAtMS); m != want {
+			all.faults.add(Fault{
+				Check:  CheckMemberReceipt,
+				Got:    fmt.Sprintf("app_code %q, batch %s, manifest %s, verified at %d", m.AppCode, m.BatchID, m.ManifestSHA256, m.ReceiptVerifiedAtMS),
+				Want:   fmt.Sprintf("app_code %q, batch %s, manifest %s, verified at %d", want.AppCode, want.BatchID, want.ManifestSHA256, want.ReceiptVerifiedAtMS),
+				Detail: fmt.Sprintf("event_id %q", m.EventID),
+			})
+		}
+		if err := all.set.Add(spill.Entry{EventID: m.EventID, UpdatedAtMS: m.UpdatedAtMS, Line: all.n}); err != nil {
+			return fmt.Errorf("remember a member: %w", err)
+		}
+	}
+	return nil
+}
+
+// close ends the reading and removes the temporary file.
+func (all *members) close() {
+	if all == nil {
+		return
+	}
+	all.cancel()
+	<-all.done
+	_ = all.set.Close() // nothing is wanted of it
+}
 
 // checkSets finds event_ids that repeat and, when rowsKnown and the ledger has
 // members, holds the rows against them as sets: which row is no member, which
 // member is no row, and whose updated_at_ms differs.
-func (r *run) checkSets(ctx context.Context, rows *spill.Set, rowsKnown bool, p *pass) error {
-	rc := r.target.Receipt
+func (r *run) checkSets(ctx context.Context, rows *spill.Set, rowsKnown bool, all *members, p *pass) error {
 	var members *spill.Set
-	if rowsKnown && rc != nil && r.target.Members != nil {
-		members = spill.New(r.opts.TempDir, spill.Options{Expect: rc.RowCount})
-		defer members.Close()
-		for m, err := range r.target.Members(ctx) {
-			if err != nil {
-				return fmt.Errorf("read the members of batch %s: %w", rc.BatchID, err)
-			}
-			p.members++
-			if want := rc.Member(m.EventID, m.UpdatedAtMS); m != want {
-				p.faults.add(Fault{
-					Check:  CheckMemberReceipt,
-					Got:    fmt.Sprintf("app_code %q, batch %s, manifest %s, verified at %d", m.AppCode, m.BatchID, m.ManifestSHA256, m.ReceiptVerifiedAtMS),
-					Want:   fmt.Sprintf("app_code %q, batch %s, manifest %s, verified at %d", want.AppCode, want.BatchID, want.ManifestSHA256, want.ReceiptVerifiedAtMS),
-					Detail: fmt.Sprintf("event_id %q", m.EventID),
-				})
-			}
-			if err := members.Add(spill.Entry{EventID: m.EventID, UpdatedAtMS: m.UpdatedAtMS, Line: p.members}); err != nil {
-				return fmt.Errorf("remember a member: %w", err)
-			}
+	if rowsKnown && all != nil {
+		<-all.done
+		if all.err != nil {
+			return all.err
 		}
+		members, p.members = all.set, all.n
+		p.faults.merge(&all.faults)
 	}
 	diff, err := spill.Compare(ctx, rows, members, MaxFaultsPerCheck)
 	if err != nil {

@@ -25,6 +25,8 @@ func (r *run) readRows(ctx context.Context, in io.Reader, opts manifest.ReaderOp
 	} else {
 		defer set.Close()
 	}
+	all := r.readMembers(ctx)
+	defer all.close()
 	rd := manifest.NewReader(in, opts)
 	defer rd.Close()
 	c := rowCheck{faults: &p.faults, target: r.target.Location, key: r.target.Location.DataKey(), m: m, byBytes: comparesByBytes(m.EventIDCollation)}
@@ -58,7 +60,7 @@ func (r *run) readRows(ctx context.Context, in io.Reader, opts manifest.ReaderOp
 				c.figures(figures)
 				c.named()
 			}
-			return figures, r.checkSets(ctx, set, known, p)
+			return figures, r.checkSets(ctx, set, known, all, p)
 		}
 		c.row(row)
 		if collect != nil {
