@@ -17,7 +17,7 @@ import (
 // program promises (docs/BENCHMARKS.md "Memory").
 const (
 	gcPercent   = 400
-	memoryLimit = 96 << 20 // bytes; soft, as debug.SetMemoryLimit has it
+	memoryLimit = 80 << 20 // bytes; soft, as debug.SetMemoryLimit has it
 )
 
 func main() {

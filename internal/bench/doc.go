@@ -84,7 +84,8 @@ compare ratios, not seconds.
   median of the ratios of each round. The directory store, the server and the tools share two cores.
 
 Our figures include everything that the commands do by default. An export reads in cursor order through the retention
-index, page by page, hashes, packs, writes, reads back and verifies, and records a receipt and a member for every row.
+index, page by page, hashes, packs, writes, reads back and verifies, and records a receipt and a member for every row,
+in batches of the default size where nothing else is said.
 A restore verifies the batch, restores it, and reads every row back before the commit. A drill does that and then
 compares on its own. The peers check nothing, dump in primary key order, and write no ledger. Peak memory is of the
 largest process; 17 MiB is the floor of the measurement.
