@@ -427,7 +427,7 @@ func TestRestorePlanByLedger(t *testing.T) {
 		mustExec(t, db, "DELETE o FROM wallet_outbox o JOIN wallet_outbox_archive_receipts r ON o.event_id IN (r.first_event_id, r.last_event_id)")
 		path := filepath.Join(dir, "plan")
 		out, _ := runs(t, exitOK, append([]string{"restore", "plan", "--app", "wallet", "--event-id", "@" + ids, "--out", path}, at...)...)
-		wantText(t, out, "insert 2 rows; 0 rows there already", "restore_plan: proven: 1 batch,")
+		wantText(t, out, "insert 2 rows; 0 rows there already", "restore plan: proven: 1 batch,")
 		run := append([]string{"restore", "run", "--yes", "--plan", path}, at...)
 		out, _ = runs(t, exitOK, run...)
 		wantText(t, out, "2 of 50 chosen: 0 present, 2 missing, 2 inserted and read back")
