@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/hyapp/walletarchive/internal/mysqldb"
 	"github.com/hyapp/walletarchive/internal/outbox"
 	"github.com/hyapp/walletarchive/manifest"
@@ -22,8 +24,20 @@ func (b *Batch) compare(ctx context.Context, v *verify.Verified, s Scratch, opts
 	if err != nil {
 		return fmt.Errorf("describe scratch table %s: %w", b.Table, err)
 	}
-	rows := c.own(outbox.ReadAll(ctx, s.DB, &table, "", outbox.CursorOrder), m.AppCode)
-	if err := c.run(ctx, v.Rows(ctx), rows, func(n int64) { opts.Progress(StepCompare, n) }); err != nil {
+	var sum outbox.Summary
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { // on a connection of its own, while the rows are read
+		var err error
+		if sum, err = outbox.Summarize(gctx, s.DB, &table, ""); err != nil {
+			return fmt.Errorf("sum up scratch table %s: %w", b.Table, err)
+		}
+		return nil
+	})
+	g.Go(func() error {
+		rows := c.own(outbox.ReadAll(gctx, s.DB, &table, "", outbox.CursorOrder), m.AppCode)
+		return c.run(gctx, v.Rows(gctx), rows, func(n int64) { opts.Progress(StepCompare, n) })
+	})
+	if err := g.Wait(); err != nil {
 		return err
 	}
 	b.Rows, b.Identical = c.rows, c.identical
@@ -35,10 +49,6 @@ func (b *Batch) compare(ctx context.Context, v *verify.Verified, s Scratch, opts
 	b.check("rows changed", b.Changed, 0)
 	b.respelled(c, &m, s.Server, opts.StrictPayload)
 	b.reexported(c, &m)
-	sum, err := outbox.Summarize(ctx, s.DB, &table, "")
-	if err != nil {
-		return fmt.Errorf("sum up scratch table %s: %w", b.Table, err)
-	}
 	b.sums(&sum, &m)
 	return nil
 }

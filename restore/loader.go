@@ -20,6 +20,8 @@ type loader struct {
 	// this batch lies between two of its keys.
 	dense bool
 	added int64 // rows given to the writer before the window at hand
+	// doubtful is what the witness said while the connection was busy.
+	doubtful []testimony
 }
 
 // window writes the rows of w that were missing and reads them back, or has the
@@ -53,8 +55,15 @@ func (l *loader) window(ctx context.Context, w window) error {
 	if l.first == "" {
 		l.first = todo[0].EventID
 	}
-	if err := l.write(ctx, todo); err != nil {
-		return l.blame(ctx, todo, err)
+	werr, err := l.write(ctx, todo)
+	switch {
+	case werr != nil:
+		return l.blame(ctx, todo, werr)
+	case err != nil:
+		return err
+	}
+	if err := l.settleDoubts(ctx); err != nil {
+		return err
 	}
 	l.added += int64(len(todo))
 	if err := l.relay(ctx, todo); err != nil {
@@ -92,6 +101,14 @@ func (l *loader) finish(ctx context.Context) error {
 
 // hear takes down what the witness says, and looks for itself at what it doubts.
 func (l *loader) hear(ctx context.Context, t testimony) error {
+	if err := l.note(ctx, t); err != nil {
+		return err
+	}
+	return l.settleDoubts(ctx)
+}
+
+// note takes down what the witness says. What it doubts is left to settleDoubts.
+func (l *loader) note(ctx context.Context, t testimony) error {
 	for _, row := range t.same {
 		if err := l.confirm(ctx, row, identical); err != nil {
 			return err
@@ -103,21 +120,47 @@ func (l *loader) hear(ctx context.Context, t testimony) error {
 		}
 	}
 	l.progress()
-	if len(t.doubtful) == 0 {
-		return nil
-	}
-	if err := l.readBack(ctx, t.doubtful); err != nil {
-		return err
-	}
-	if !l.warned { // it was wrong, or cannot see any more
-		l.warned = true
-		l.log.WarnContext(ctx, "the second connection does not see what the first one has written", "rows", len(t.doubtful), "error", t.err)
+	if len(t.doubtful) > 0 {
+		l.doubtful = append(l.doubtful, t)
 	}
 	return nil
 }
 
-func (l *loader) write(ctx context.Context, w window) error {
-	return add(ctx, l.writer, w)
+// settleDoubts looks at the rows that the witness doubts. The transaction's own
+// connection must be free.
+func (l *loader) settleDoubts(ctx context.Context) error {
+	for _, t := range l.doubtful {
+		if err := l.readBack(ctx, t.doubtful); err != nil {
+			return err
+		}
+		if !l.warned { // it was wrong, or cannot see any more
+			l.warned = true
+			l.log.WarnContext(ctx, "the second connection does not see what the first one has written", "rows", len(t.doubtful), "error", t.err)
+		}
+	}
+	l.doubtful = nil
+	return nil
+}
+
+// write gives the rows of w to the writer and notes meanwhile what the witness
+// says of those before. werr is the writer's error, err any other; both are only
+// returned once the connection is free.
+func (l *loader) write(ctx context.Context, w window) (werr, err error) {
+	if l.witness == nil {
+		return add(ctx, l.writer, w), nil
+	}
+	written := make(chan error, 1)
+	go func() { written <- add(ctx, l.writer, w) }()
+	for {
+		select {
+		case werr := <-written:
+			return werr, err
+		case t := <-l.witness.out:
+			if err == nil {
+				err = l.note(ctx, t)
+			}
+		}
+	}
 }
 
 // add gives the rows of w to a writer and sees them written.
