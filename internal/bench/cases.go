@@ -229,10 +229,14 @@ func batchOf(data string) string {
 	return strings.TrimPrefix(filepath.Base(filepath.Dir(data)), "batch=")
 }
 
-// emptyTarget makes a database with nothing but an empty wallet_outbox.
+// emptyTarget makes a database with nothing but an empty wallet_outbox, of which
+// no earlier restore is known.
 func (b *bench) emptyTarget(database string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		q := mysqldb.QuoteName(database)
+		if err := b.remove("state"); err != nil {
+			return err
+		}
 		return b.exec(ctx, "DROP DATABASE IF EXISTS "+q, "CREATE DATABASE "+q,
 			strings.Replace(outbox.Schema(outbox.DefaultTable, ""), "CREATE TABLE ", "CREATE TABLE "+q+".", 1))
 	}

@@ -164,11 +164,12 @@ func (b *bench) fill(ctx context.Context, database string, n int) error {
 	return err
 }
 
-// dsnEnv gives the commands their servers without a flag.
+// dsnEnv gives the commands their servers without a flag, and a place for what
+// they remember that is not this machine's own.
 func (b *bench) dsnEnv(source, target string) []string {
 	return []string{
 		"WALLETARCHIVE_SOURCE_DSN=" + b.server.DSN(source), "WALLETARCHIVE_LEDGER_DSN=" + b.server.DSN(source),
-		"WALLETARCHIVE_TARGET_DSN=" + b.server.DSN(target), "WALLETARCHIVE_SCRATCH=dsn:" + b.server.DSN(""),
+		"WALLETARCHIVE_STATE_DIR=" + b.path("state"), "WALLETARCHIVE_TARGET_DSN=" + b.server.DSN(target), "WALLETARCHIVE_SCRATCH=dsn:" + b.server.DSN(""),
 	}
 }
 
