@@ -124,6 +124,15 @@ func TestRestoreRunAsks(t *testing.T) {
 		}
 		pt.spoil()
 	}
+	before = dump(t, pt.db)
+	_, out, code := answered(t, "yes\n", func() { pt.exec("ALTER TABLE wallet_outbox COMMENT 'x'") }, args...)
+	if code != exitTarget || !strings.Contains(out, "the definition of the table or of its triggers is another one") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if after := dump(t, pt.db); after != before {
+		t.Errorf("the target has\n%s", after)
+	}
+	pt.exec("ALTER TABLE wallet_outbox COMMENT ''")
 	if _, out, code := answered(t, "yes\n", func() {}, args...); code != exitOK {
 		t.Errorf("exit code %d: %s", code, out)
 	}

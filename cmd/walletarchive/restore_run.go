@@ -169,17 +169,16 @@ func (r *restoring) hold(ctx context.Context, db *sql.DB, whole []verified) ([]i
 	fail := func(err error, why string) ([]int64, error) {
 		return nil, errors.Join(err, r.leave(whole, why))
 	}
-	now, err := restore.DescribeTarget(ctx, db, r.opts.Table)
-	if err != nil {
-		return fail(err, "nothing was written: the target could not be compared with the plan")
-	}
-	if changes := r.plan.Target.Changes(now); len(changes) > 0 {
-		why := fmt.Errorf("the target has changed since the plan was made: %s", strings.Join(changes, "; "))
-		return nil, errors.Join(r.refuse(whole, "plan", why), errPrinted)
+	const notCompared = "nothing was written: the target could not be compared with the plan"
+	var changed *targetChangedError
+	if err := r.sameTarget(ctx, db); errors.As(err, &changed) {
+		return nil, errors.Join(r.refuse(whole, "plan", changed), errPrinted)
+	} else if err != nil {
+		return fail(err, notCompared)
 	}
 	all, err := r.survey(ctx, db, whole)
 	if err != nil {
-		return fail(err, "nothing was written: the target could not be compared with the plan")
+		return fail(err, notCompared)
 	}
 	left, refused := planFound{}, false
 	counts := make([]int64, len(all))
@@ -197,10 +196,36 @@ func (r *restoring) hold(ctx context.Context, db *sql.DB, whole []verified) ([]i
 	if err := r.approve(ctx, left); err != nil {
 		return fail(err, "nothing was written: it was not confirmed")
 	}
+	// Somebody may have thought for long. The rows are looked at in each transaction.
+	if err := r.sameTarget(ctx, db); errors.As(err, &changed) {
+		return nil, errors.Join(r.refuse(whole, "plan", changed), errPrinted)
+	} else if err != nil {
+		return fail(err, notCompared)
+	}
 	if r.opts.OnConflict != restore.Overwrite {
 		counts = nil
 	}
 	return counts, nil
+}
+
+// targetChangedError says what of the target is not as in the plan.
+type targetChangedError struct{ changes []string }
+
+func (e *targetChangedError) Error() string {
+	return "the target has changed since the plan was made: " + strings.Join(e.changes, "; ")
+}
+
+// sameTarget returns a *targetChangedError unless the target, but for its rows, is
+// as in the plan, or why it could not be asked.
+func (r *restoring) sameTarget(ctx context.Context, db *sql.DB) error {
+	now, err := restore.DescribeTarget(ctx, db, r.opts.Table)
+	if err != nil {
+		return err
+	}
+	if changes := r.plan.Target.Changes(now); len(changes) > 0 {
+		return &targetChangedError{changes}
+	}
+	return nil
 }
 
 // refuseSurveyed prints batches of which one may not be restored as planned.
