@@ -147,8 +147,7 @@ func (c *comparison) run(ctx context.Context, archive iter.Seq2[*manifest.Row, e
 }
 
 // own yields the rows of table that may belong to the batch. The others, of
-// another app_code or status, are added rows whatever their key; to leave them
-// out keeps updated_at_ms in order, since the table is read by status first.
+// another app_code or status, are added rows whatever their key.
 func (c *comparison) own(table iter.Seq2[*manifest.Record, error], app string) iter.Seq2[*manifest.Record, error] {
 	return func(yield func(*manifest.Record, error) bool) {
 		for rec, err := range table {

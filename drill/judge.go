@@ -12,6 +12,7 @@ import (
 	"github.com/hyapp/walletarchive/internal/mysqldb"
 	"github.com/hyapp/walletarchive/internal/outbox"
 	"github.com/hyapp/walletarchive/manifest"
+	"github.com/hyapp/walletarchive/restore"
 	"github.com/hyapp/walletarchive/verify"
 )
 
@@ -34,8 +35,19 @@ func (b *Batch) compare(ctx context.Context, v *verify.Verified, s Scratch, opts
 		return nil
 	})
 	g.Go(func() error {
-		rows := c.own(outbox.ReadAll(gctx, s.DB, &table, "", outbox.CursorOrder), m.AppCode)
-		return c.run(gctx, v.Rows(gctx), rows, func(n int64) { opts.Progress(StepCompare, n) })
+		// In the order of the primary key, and sorted here: the server would look up
+		// each row by itself to give them in cursor order.
+		sorted := restore.NewTimeSorter(opts.TempDir)
+		defer sorted.Close()
+		for rec, err := range c.own(outbox.ReadAll(gctx, s.DB, &table, "", outbox.AnyOrder), m.AppCode) {
+			if err != nil {
+				return fmt.Errorf("read the scratch table: %w", err)
+			}
+			if err := sorted.Add(rec); err != nil {
+				return err
+			}
+		}
+		return c.run(gctx, v.Rows(gctx), sorted.Rows(), func(n int64) { opts.Progress(StepCompare, n) })
 	})
 	if err := g.Wait(); err != nil {
 		return err

@@ -28,7 +28,8 @@ type sorter struct {
 	budget int // bytes of arena
 	expect int64
 
-	arena   []byte  // for each entry the event_id and the canonical line
+	key     []byte  // reused
+	arena   []byte  // for each entry the key, most often the event_id, and the canonical line
 	entries []entry // of the arena, sorted once finish was called
 	file    *os.File
 	size    int64
@@ -39,7 +40,7 @@ type sorter struct {
 
 // entry is one row in the arena.
 type entry struct {
-	start, key, end int // event_id is [start, key), the line is [key, end)
+	start, key, end int // the key is [start, key), the line is [key, end)
 	line            int64
 	leaf            manifest.Hash
 }
@@ -61,8 +62,14 @@ func newSorter(dir string, budget int, expect int64) *sorter {
 	return &sorter{dir: dir, budget: budget, expect: expect}
 }
 
-// add copies r.
+// add copies r, to be sorted by its event_id.
 func (s *sorter) add(r *manifest.Row) error {
+	s.key = append(s.key[:0], r.EventID...)
+	return s.addUnder(s.key, r)
+}
+
+// addUnder copies r, to be sorted by the bytes of key.
+func (s *sorter) addUnder(key []byte, r *manifest.Row) error {
 	if len(s.arena) > 0 && len(s.arena) >= s.budget {
 		if err := s.spill(); err != nil {
 			return err
@@ -73,7 +80,7 @@ func (s *sorter) add(r *manifest.Row) error {
 		s.arena = make([]byte, 0, min(int64(s.budget), max(s.expect, 0))+slack)
 	}
 	e := entry{start: len(s.arena), line: r.Line, leaf: r.LeafHash}
-	s.arena = append(s.arena, r.EventID...)
+	s.arena = append(s.arena, key...)
 	e.key = len(s.arena)
 	s.arena = r.AppendLine(s.arena)
 	e.end = len(s.arena)
