@@ -62,8 +62,9 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("byte %d: %s", e.Offse
 //   - numbers are equal as exact decimals: 1.10 and 1.1, 1e2 and 100.0, 0 and -0.0;
 //   - strings are equal by code points once their escapes are undone: \u00e9 and é,
 //     \/ and /. A lone surrogate equals only itself;
-//   - objects are equal whatever the order of their keys. Of equal keys the last
-//     one counts, as in MySQL 8.0.3 and later;
+//   - objects are equal whatever the order of their keys. A key that is there twice
+//     is not the same as one of its two: MySQL drops the first of them, and a
+//     function of MariaDB finds the first, so that a reader would see another value;
 //   - white space between tokens counts for nothing.
 //
 // Equal bytes are Identical even when they are not JSON, and are not parsed. When
@@ -141,18 +142,12 @@ func (v *value) appendTo(dst []byte) []byte {
 	return append(dst, v.scalar...)
 }
 
-// members returns the indices of the members that count, by key: the last one
-// of each key.
+// members returns the indices of the members by key, equal keys as they stand.
 func (v *value) members() []int {
 	order := make([]int, len(v.keys))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(i, j int) int {
-		if c := strings.Compare(v.keys[i], v.keys[j]); c != 0 {
-			return c
-		}
-		return j - i // the last of equal keys first, so that Compact keeps it
-	})
-	return slices.CompactFunc(order, func(i, j int) bool { return v.keys[i] == v.keys[j] })
+	slices.SortStableFunc(order, func(i, j int) int { return strings.Compare(v.keys[i], v.keys[j]) })
+	return order
 }
