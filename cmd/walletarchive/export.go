@@ -28,6 +28,12 @@ type exportOptions struct {
 	reader               outbox.ReaderOptions
 }
 
+// exportConnections is how many pages are read at once by default. In the order of
+// the cursor each row of a table larger than the buffer pool is a page from the
+// disk, which most of the time is spent waiting for: four take 0.77 of the time
+// of two (MariaDB 10.11, 285 MB of rows, a pool of 64 MiB).
+const exportConnections = 4
+
 // sourceConns lets several pages be read at once beside the ledger's needs.
 const sourceConns = 8
 
@@ -43,7 +49,7 @@ func exportCommand(p *program) *cli.Command {
 			&cli.IntFlag{Name: "batch-rows", Value: export.DefaultBatchRows, Usage: "rows of a batch: `N`"},
 			&cli.IntFlag{Name: "page-rows", Value: outbox.DefaultPageRows, Usage: fmt.Sprintf("rows of one SELECT: `N`, at most %d", outbox.MaxPageRows)},
 			&cli.IntFlag{Name: "max-batches", Usage: "stop after `N` batches", DefaultText: "no limit"},
-			&cli.IntFlag{Name: "connections", Value: 2, Usage: "pages that are read at once: `N`"},
+			&cli.IntFlag{Name: "connections", Value: exportConnections, Usage: "pages that are read at once: `N`"},
 			&cli.StringFlag{Name: "payload-fidelity", Value: "check", Usage: "ask the source which payloads do not survive its own JSON parser: `HOW` is check or skip"},
 			&cli.StringFlag{Name: "temp-dir", Usage: "`DIR` for three packed batches", DefaultText: "the system's"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "read and pack, and write nothing", DisableDefaultText: true},
