@@ -15,6 +15,7 @@ import (
 	"github.com/hyapp/walletarchive/internal/mysqldb"
 	"github.com/hyapp/walletarchive/internal/mysqltest"
 	"github.com/hyapp/walletarchive/internal/outbox"
+	"github.com/hyapp/walletarchive/internal/outboxtest"
 	"github.com/hyapp/walletarchive/manifest"
 	"github.com/hyapp/walletarchive/verify"
 )
@@ -66,17 +67,6 @@ func readReceipt(t *testing.T, path string) *Receipt {
 	return r
 }
 
-// checksum returns CHECKSUM TABLE, which is over the stored bytes.
-func checksum(t *testing.T, db *sql.DB) int64 {
-	t.Helper()
-	var name string
-	var sum int64
-	if err := db.QueryRowContext(t.Context(), "CHECKSUM TABLE wallet_outbox").Scan(&name, &sum); err != nil {
-		t.Fatal(err)
-	}
-	return sum
-}
-
 func TestReceiptAndUndo(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
 		for _, journalTable := range []string{"", "wallet_outbox_restores"} {
@@ -87,7 +77,7 @@ func TestReceiptAndUndo(t *testing.T) {
 			other := record(1000)
 			other.EventID = "not of the archive"
 			insert(t, db, other)
-			before, sum := contents(t, db), checksum(t, db)
+			before, sum := contents(t, db), outboxtest.Checksum(t, db)
 			path := filepath.Join(t.TempDir(), "receipt")
 			o := journalOptions(t, db, path)
 			o.Table = journalTable
@@ -139,7 +129,7 @@ func TestReceiptAndUndo(t *testing.T) {
 			if diff := cmp.Diff(before, contents(t, db)); diff != "" {
 				t.Errorf("the table before and after (-before +after)\n%s", diff)
 			}
-			if got := checksum(t, db); got != sum {
+			if got := outboxtest.Checksum(t, db); got != sum {
 				t.Errorf("CHECKSUM TABLE %d, was %d", got, sum)
 			}
 			if u, err = Undo(t.Context(), db, r, UndoOptions{}); err != nil || u.Gone != 40 || !u.Complete() {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hyapp/walletarchive/internal/mysqltest"
+	"github.com/hyapp/walletarchive/internal/outboxtest"
 	"github.com/hyapp/walletarchive/manifest"
 )
 
@@ -27,7 +28,7 @@ func TestUndoPutsOverwrittenRowsBack(t *testing.T) {
 			insertNamed(t, db, old[i])
 		}
 		mustExec(t, db, "UPDATE wallet_outbox SET extra = 5")
-		before, sum := contents(t, db), checksum(t, db)
+		before, sum := contents(t, db), outboxtest.Checksum(t, db)
 		path := filepath.Join(t.TempDir(), "receipt")
 		j := openJournal(t, db, journalOptions(t, db, path))
 		opts := testOptions(t)
@@ -57,7 +58,7 @@ func TestUndoPutsOverwrittenRowsBack(t *testing.T) {
 		if diff := cmp.Diff(before, contents(t, db)); diff != "" {
 			t.Errorf("the table before and after (-before +after)\n%s", diff)
 		}
-		if got := checksum(t, db); got != sum {
+		if got := outboxtest.Checksum(t, db); got != sum {
 			t.Errorf("CHECKSUM TABLE %d, was %d", got, sum)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hyapp/walletarchive/internal/mysqltest"
 	"github.com/hyapp/walletarchive/internal/outbox"
+	"github.com/hyapp/walletarchive/internal/outboxtest"
 	"github.com/hyapp/walletarchive/internal/ptytest"
 )
 
@@ -61,7 +62,7 @@ func answered(t *testing.T, answer string, meanwhile func(), args ...string) (as
 func TestUndoAsks(t *testing.T) {
 	s := mysqltest.Get(t, mysqltest.MariaDB)
 	db, dsn := s.NewDB(t)
-	mustExec(t, db, outbox.Schema(outbox.DefaultTable, ""))
+	outboxtest.Exec(t, db, outbox.Schema(outbox.DefaultTable, ""))
 	t.Setenv("WALLETARCHIVE_TARGET_DSN", dsn)
 	t.Setenv("TERM", "xterm")
 	a := newArchive(t, 1, 20)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hyapp/walletarchive/internal/mysqltest"
 	"github.com/hyapp/walletarchive/internal/outbox"
+	"github.com/hyapp/walletarchive/internal/outboxtest"
 	"github.com/hyapp/walletarchive/internal/report"
 	"github.com/hyapp/walletarchive/restore"
 )
@@ -17,9 +18,9 @@ func TestExpectRestored(t *testing.T) {
 		from := []string{"restore", "--store", a.url, "--receipt", a.receipts}
 		expect := func(code int, more ...string) string {
 			t.Helper()
-			before := rowHashes(t, db)
+			before := outboxtest.RowHashes(t, db)
 			out, errs := runs(t, code, append(append(from[:len(from):len(from)], "--expect-restored"), more...)...)
-			if after := rowHashes(t, db); len(after) != len(before) {
+			if after := outboxtest.RowHashes(t, db); len(after) != len(before) {
 				t.Errorf("%d rows, %d before", len(after), len(before))
 			}
 			return out + errs

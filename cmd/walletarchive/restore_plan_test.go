@@ -15,6 +15,7 @@ import (
 
 	"github.com/hyapp/walletarchive/internal/mysqltest"
 	"github.com/hyapp/walletarchive/internal/outbox"
+	"github.com/hyapp/walletarchive/internal/outboxtest"
 	"github.com/hyapp/walletarchive/manifest"
 	"github.com/hyapp/walletarchive/restore"
 )
@@ -424,7 +425,7 @@ func TestRestorePlanByLedger(t *testing.T) {
 		if err := os.WriteFile(ids, []byte(first+"\n"+last+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		mustExec(t, db, "DELETE o FROM wallet_outbox o JOIN wallet_outbox_archive_receipts r ON o.event_id IN (r.first_event_id, r.last_event_id)")
+		outboxtest.Exec(t, db, "DELETE o FROM wallet_outbox o JOIN wallet_outbox_archive_receipts r ON o.event_id IN (r.first_event_id, r.last_event_id)")
 		path := filepath.Join(dir, "plan")
 		out, _ := runs(t, exitOK, append([]string{"restore", "plan", "--app", "wallet", "--event-id", "@" + ids, "--out", path}, at...)...)
 		wantText(t, out, "insert 2 rows; 0 rows there already", "restore plan: proven: 1 batch,")
@@ -435,7 +436,7 @@ func TestRestorePlanByLedger(t *testing.T) {
 		if after := dump(t, db); after != before {
 			t.Errorf("the table has\n%s, had\n%s", after, before)
 		}
-		mustExec(t, db, "UPDATE wallet_outbox_archive_receipts SET verified_at_ms = verified_at_ms + 1")
+		outboxtest.Exec(t, db, "UPDATE wallet_outbox_archive_receipts SET verified_at_ms = verified_at_ms + 1")
 		_, errs := runs(t, exitArchive, run...)
 		out, _ = runs(t, exitNoBatch, append([]string{"restore", "plan", "--app", "wallet", "--event-id", "nowhere"}, at...)...)
 		wantText(t, out+errs, `no batch has event_id "nowhere"`)

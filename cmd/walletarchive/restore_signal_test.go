@@ -11,6 +11,7 @@ import (
 
 	"github.com/hyapp/walletarchive/internal/mysqltest"
 	"github.com/hyapp/walletarchive/internal/outbox"
+	"github.com/hyapp/walletarchive/internal/outboxtest"
 	"github.com/hyapp/walletarchive/internal/progress"
 	"github.com/hyapp/walletarchive/manifest"
 	"github.com/hyapp/walletarchive/restore"
@@ -22,7 +23,7 @@ func TestRestoreInterrupted(t *testing.T) {
 	a := newArchive(t, 12, 400)
 	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
 		db, dsn := s.NewDB(t)
-		mustExec(t, db, outbox.Schema(outbox.DefaultTable, ""))
+		outboxtest.Exec(t, db, outbox.Schema(outbox.DefaultTable, ""))
 		state := t.TempDir()
 		env := []string{"WALLETARCHIVE_TARGET_DSN=" + dsn, stateDirEnv + "=" + state}
 		args := []string{"restore", "--store", a.url, "--receipt", a.receipts, "--progress", "off", "--max-rows-per-second", "1500"}
@@ -75,7 +76,7 @@ func TestRestoreTellsItsState(t *testing.T) {
 	s := mysqltest.Get(t, mysqltest.MariaDB)
 	for mode, want := range map[string]string{"lines": "msg=progress task=restore", "off": "where it stands is not known"} {
 		db, dsn := s.NewDB(t)
-		mustExec(t, db, outbox.Schema(outbox.DefaultTable, ""))
+		outboxtest.Exec(t, db, outbox.Schema(outbox.DefaultTable, ""))
 		env := []string{"WALLETARCHIVE_TARGET_DSN=" + dsn, stateDirEnv + "=" + t.TempDir()}
 		p := start(t, env, "restore", "--store", a.url, "--receipt", a.receipts, "--progress", mode, "--max-rows-per-second", "600")
 		deadline := time.Now().Add(20 * time.Second)
@@ -122,7 +123,7 @@ func TestRestoreThrottled(t *testing.T) {
 	from := []string{"restore", "--store", a.url, "--receipt", a.receipts}
 	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
 		db, dsn := s.NewDB(t)
-		mustExec(t, db, outbox.Schema(outbox.DefaultTable, ""))
+		outboxtest.Exec(t, db, outbox.Schema(outbox.DefaultTable, ""))
 		t.Setenv("WALLETARCHIVE_TARGET_DSN", dsn)
 		receipt := filepath.Join(t.TempDir(), "receipt")
 		began := time.Now()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -14,52 +13,19 @@ import (
 
 	"github.com/hyapp/walletarchive/internal/mysqltest"
 	"github.com/hyapp/walletarchive/internal/outbox"
+	"github.com/hyapp/walletarchive/internal/outboxtest"
 	"github.com/hyapp/walletarchive/restore"
 )
-
-// rowHashes returns the hash of every row of wallet_outbox, by event_id.
-func rowHashes(t *testing.T, db *sql.DB) map[string]string {
-	t.Helper()
-	table, err := outbox.Describe(t.Context(), db, outbox.DefaultTable)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]string{}
-	for r, err := range outbox.ReadAll(t.Context(), db, &table, "", outbox.AnyOrder) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[r.AppCode+"/"+r.EventID] = r.RowHash().String()
-	}
-	return all
-}
-
-func mustExec(t *testing.T, db *sql.DB, statement string) {
-	t.Helper()
-	if _, err := db.ExecContext(t.Context(), strings.TrimRight(statement, "; \n")); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func tableChecksum(t *testing.T, db *sql.DB) int64 {
-	t.Helper()
-	var name string
-	var sum int64
-	if err := db.QueryRowContext(t.Context(), "CHECKSUM TABLE wallet_outbox").Scan(&name, &sum); err != nil {
-		t.Fatal(err)
-	}
-	return sum
-}
 
 func TestRestoreUndoCommand(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
 		db, dsn := s.NewDB(t)
-		mustExec(t, db, outbox.Schema(outbox.DefaultTable, ""))
+		outboxtest.Exec(t, db, outbox.Schema(outbox.DefaultTable, ""))
 		t.Setenv("WALLETARCHIVE_TARGET_DSN", dsn)
 		a := newArchive(t, 2, 20)
 		from := []string{"--store", a.url, "--receipt", a.receipts}
 		runs(t, exitOK, append([]string{"restore", a.id(0)}, from...)...)
-		before, sum := rowHashes(t, db), tableChecksum(t, db)
+		before, sum := outboxtest.RowHashes(t, db), outboxtest.Checksum(t, db)
 
 		receipt := filepath.Join(t.TempDir(), "receipt.ndjson")
 		out, _ := runs(t, exitOK, append([]string{"restore", "--json", "--journal", receipt, "--ticket", "INC-7", "--operator", "alice", "--journal-table", "restores"}, from...)...)
@@ -73,7 +39,7 @@ func TestRestoreUndoCommand(t *testing.T) {
 		if n := count(t, db, "SELECT COUNT(*) FROM restores"); n != 2 {
 			t.Errorf("%d rows in the journal table", n)
 		}
-		after := rowHashes(t, db)
+		after := outboxtest.RowHashes(t, db)
 		if len(after) != 40 {
 			t.Fatalf("%d rows", len(after))
 		}
@@ -96,12 +62,12 @@ func TestRestoreUndoCommand(t *testing.T) {
 		if !strings.Contains(out, "to be removed 20\n") || !strings.Contains(out, "ticket INC-7") {
 			t.Errorf("dry run:\n%s", out)
 		}
-		if diff := cmp.Diff(after, rowHashes(t, db)); diff != "" {
+		if diff := cmp.Diff(after, outboxtest.RowHashes(t, db)); diff != "" {
 			t.Errorf("a dry run changed\n%s", diff)
 		}
 
 		// Rows that were changed since are left and listed.
-		mustExec(t, db, "UPDATE wallet_outbox SET retry_count = 3 WHERE event_id = 'e1-005'")
+		outboxtest.Exec(t, db, "UPDATE wallet_outbox SET retry_count = 3 WHERE event_id = 'e1-005'")
 		out, _ = runs(t, exitTarget, "restore", "undo", "--json", "--yes", receipt)
 		var doc struct {
 			Schema        string
@@ -117,15 +83,15 @@ func TestRestoreUndoCommand(t *testing.T) {
 			doc.Removed != 19 || doc.LeftCount != 1 || len(doc.Left) != 1 || doc.Left[0].EventID != "e1-005" || doc.Operator != "alice" {
 			t.Errorf("%v: %+v", err, doc)
 		}
-		mustExec(t, db, "UPDATE wallet_outbox SET retry_count = 0 WHERE event_id = 'e1-005'")
+		outboxtest.Exec(t, db, "UPDATE wallet_outbox SET retry_count = 0 WHERE event_id = 'e1-005'")
 		out, _ = runs(t, exitOK, "restore", "undo", "--yes", receipt)
 		if !strings.Contains(out, "removed    1\n") || !strings.Contains(out, "19 gone or back already") {
 			t.Errorf("text:\n%s", out)
 		}
-		if diff := cmp.Diff(before, rowHashes(t, db)); diff != "" {
+		if diff := cmp.Diff(before, outboxtest.RowHashes(t, db)); diff != "" {
 			t.Errorf("the table before and after\n%s", diff)
 		}
-		if got := tableChecksum(t, db); got != sum {
+		if got := outboxtest.Checksum(t, db); got != sum {
 			t.Errorf("CHECKSUM TABLE %d, was %d", got, sum)
 		}
 		runs(t, exitOK, "restore", "undo", "--yes", receipt)
@@ -135,7 +101,7 @@ func TestRestoreUndoCommand(t *testing.T) {
 		runs(t, exitUsage, append([]string{"restore", "--journal", filepath.Join(receipt, "x"), a.id(1)}, from...)...)
 		runs(t, exitUsage, append([]string{"restore", "--journal-table", outbox.DefaultTable, a.id(1)}, from...)...)
 		other, otherDSN := s.NewDB(t)
-		mustExec(t, other, outbox.Schema(outbox.DefaultTable, ""))
+		outboxtest.Exec(t, other, outbox.Schema(outbox.DefaultTable, ""))
 		t.Setenv("WALLETARCHIVE_TARGET_DSN", otherDSN)
 		runs(t, exitTarget, append([]string{"restore", "--journal", receipt}, from...)...)
 		runs(t, exitTarget, "restore", "undo", "--yes", receipt)
@@ -172,7 +138,7 @@ func TestRestoreKilled(t *testing.T) {
 				continue // once is enough: the table is asked in the same way
 			}
 			db, dsn := s.NewDB(t)
-			mustExec(t, db, outbox.Schema(outbox.DefaultTable, ""))
+			outboxtest.Exec(t, db, outbox.Schema(outbox.DefaultTable, ""))
 			state := t.TempDir()
 			env := []string{"WALLETARCHIVE_TARGET_DSN=" + dsn, stateDirEnv + "=" + state, "TMPDIR=" + t.TempDir()}
 			args := []string{"restore", "--store", a.url, "--receipt", a.receipts, "--progress", "off"}
@@ -184,11 +150,11 @@ func TestRestoreKilled(t *testing.T) {
 				t.Fatalf("undisturbed: %s%s", p.out.String(), p.errs.String())
 			}
 			took := time.Since(began)
-			want := rowHashes(t, db)
+			want := outboxtest.RowHashes(t, db)
 			if len(want) != batches*rows {
 				t.Fatalf("%d rows", len(want))
 			}
-			mustExec(t, db, "DELETE FROM wallet_outbox")
+			outboxtest.Exec(t, db, "DELETE FROM wallet_outbox")
 			if err := os.RemoveAll(filepath.Join(state, "restores")); err != nil {
 				t.Fatal(err)
 			}
@@ -227,7 +193,7 @@ func TestRestoreKilled(t *testing.T) {
 			if p.code(t) != exitOK {
 				t.Fatalf("the last run: %s%s", p.out.String(), p.errs.String())
 			}
-			if diff := cmp.Diff(want, rowHashes(t, db)); diff != "" {
+			if diff := cmp.Diff(want, outboxtest.RowHashes(t, db)); diff != "" {
 				t.Fatalf("rows after the kills (-undisturbed +killed)\n%s", diff)
 			}
 			// Every row is in one of the receipts, and only once.

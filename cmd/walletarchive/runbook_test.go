@@ -19,6 +19,7 @@ import (
 	"github.com/hyapp/walletarchive/internal/ledger"
 	"github.com/hyapp/walletarchive/internal/mysqltest"
 	"github.com/hyapp/walletarchive/internal/outbox"
+	"github.com/hyapp/walletarchive/internal/outboxtest"
 	"github.com/hyapp/walletarchive/internal/sample"
 )
 
@@ -74,7 +75,7 @@ func newIncident(t *testing.T, s mysqltest.Server) *incident {
 	if err := ledger.New(source).CreateTables(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	mustExec(t, source, outbox.Schema(outbox.DefaultTable, ""))
+	outboxtest.Exec(t, source, outbox.Schema(outbox.DefaultTable, ""))
 	const days = 4
 	start := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -days-1)
 	if _, err := sample.Fill(t.Context(), source, outbox.DefaultTable, sample.Options{
@@ -89,7 +90,7 @@ func newIncident(t *testing.T, s mysqltest.Server) *incident {
 	}
 	from, until := start.AddDate(0, 0, 1), start.AddDate(0, 0, 2)
 	i := &incident{
-		db: source, dir: t.TempDir(), before: rowHashes(t, source),
+		db: source, dir: t.TempDir(), before: outboxtest.RowHashes(t, source),
 		day: fmt.Sprintf("app_code = 'wallet' AND updated_at_ms >= %d AND updated_at_ms < %d", from.UnixMilli(), until.UnixMilli()),
 	}
 	// Delivered rows only: what the relay has still to send is not archived.
@@ -104,8 +105,8 @@ func newIncident(t *testing.T, s mysqltest.Server) *incident {
 	if err := row.Scan(&event, &user); err != nil {
 		t.Fatal(err)
 	}
-	mustExec(t, source, "DELETE FROM wallet_outbox WHERE "+i.day)
-	i.damaged = rowHashes(t, source)
+	outboxtest.Exec(t, source, "DELETE FROM wallet_outbox WHERE "+i.day)
+	i.damaged = outboxtest.RowHashes(t, source)
 
 	secret := filepath.Join(t.TempDir(), "dsn")
 	if err := os.WriteFile(secret, []byte(dsn), 0o600); err != nil {
@@ -163,7 +164,7 @@ func TestRunbook(t *testing.T) {
 		i := newIncident(t, s)
 		table := func(t *testing.T, want map[string]string) {
 			t.Helper()
-			if diff := cmp.Diff(want, rowHashes(t, i.db)); diff != "" {
+			if diff := cmp.Diff(want, outboxtest.RowHashes(t, i.db)); diff != "" {
 				t.Errorf("row hashes (-want +got):\n%.2000s", diff)
 			}
 		}
@@ -204,8 +205,8 @@ func TestRunbook(t *testing.T) {
 			"Less than a day": {end: restored},
 			"Rows that differ": {
 				begin: func(t *testing.T) {
-					mustExec(t, i.db, "UPDATE wallet_outbox SET available_delta = available_delta + 1 WHERE "+i.day+" ORDER BY event_id LIMIT 1")
-					mustExec(t, i.db, "UPDATE wallet_outbox SET payload = '{}' WHERE "+i.day+" ORDER BY event_id DESC LIMIT 1")
+					outboxtest.Exec(t, i.db, "UPDATE wallet_outbox SET available_delta = available_delta + 1 WHERE "+i.day+" ORDER BY event_id LIMIT 1")
+					outboxtest.Exec(t, i.db, "UPDATE wallet_outbox SET payload = '{}' WHERE "+i.day+" ORDER BY event_id DESC LIMIT 1")
 				},
 				end: func(t *testing.T, out string) {
 					restored(t, out)
