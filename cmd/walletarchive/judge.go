@@ -39,7 +39,7 @@ func (p *program) judge(ctx context.Context, c *cli.Context, opts report.Printer
 	err := verdict(sum, errors.Join(runErr, werr))
 	err = p.finish(err)
 	run := report.Run{
-		Command: cmp.Or(opts.Command, c.Command.Name), AppCode: c.String(appFlag), Store: opts.Store,
+		Command: cmp.Or(opts.Command, c.Command.Name), AppCode: cmp.Or(opts.AppCode, c.String(appFlag)), Store: opts.Store,
 		Started: opts.Started, Ended: time.Now(), Summary: sum, ExitCode: exitCode(ctx, err),
 	}
 	return errors.Join(err, record(c, run))

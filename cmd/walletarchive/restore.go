@@ -100,7 +100,7 @@ func (p *program) restoreWish(c *cli.Context) (w restoreWish, err error) {
 
 // printed returns how the result is printed, with further facts.
 func (w *restoreWish) printed(facts []report.Fact) report.PrinterOptions {
-	return report.PrinterOptions{Store: w.at.url, Against: w.against(), Facts: facts}
+	return report.PrinterOptions{AppCode: w.app, Store: w.at.url, Against: w.against(), Facts: facts}
 }
 
 // carryOut opens the archive, finds the batches and runs r on them.

@@ -429,8 +429,12 @@ func TestRestorePlanByLedger(t *testing.T) {
 		path := filepath.Join(dir, "plan")
 		out, _ := runs(t, exitOK, append([]string{"restore", "plan", "--app", "wallet", "--event-id", "@" + ids, "--out", path}, at...)...)
 		wantText(t, out, "insert 2 rows; 0 rows there already", "restore plan: proven: 1 batch,")
-		run := append([]string{"restore", "run", "--yes", "--plan", path}, at...)
+		history := filepath.Join(dir, "history")
+		run := append([]string{"restore", "run", "--yes", "--plan", path, "--history-file", history}, at...)
 		out, _ = runs(t, exitOK, run...)
+		if line, err := os.ReadFile(history); err != nil || !strings.Contains(string(line), `"app_code":"wallet"`) {
+			t.Errorf("the history does not name the app of the plan: %s, %v", line, err)
+		}
 		wantText(t, out, "2 of 50 chosen: 0 present, 2 missing, 2 inserted and read back")
 		runs(t, exitOK, append([]string{"restore", "--app", "wallet", "--all", "--missing"}, at...)...)
 		if after := dump(t, db); after != before {

@@ -27,6 +27,8 @@ type PrinterOptions struct {
 	// Command is the name of the command, "verify" for example. The document's
 	// schema is walletarchive.<Command>/v1.
 	Command string
+	// AppCode labels the run in metrics and history; "" where it is of several apps.
+	AppCode string
 	// Tool is the program that reports.
 	Tool manifest.Program
 	// Store names the store without credentials.
