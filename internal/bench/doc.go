@@ -58,8 +58,12 @@ type memoryRow struct {
 	small, large sample
 }
 
-// memoryAim is the most memory that a command may take.
-const memoryAim = 128 << 20
+// memoryAim is the most memory that a command may take, and memoryGrowth how much
+// more it may take for many rows than for few: the collector's moments differ.
+const (
+	memoryAim    = 128 << 20
+	memoryGrowth = 1.25
+)
 
 func (b *bench) add(r result) {
 	b.results = append(b.results, r)
@@ -89,7 +93,7 @@ in batches of the default size where nothing else is said.
 A restore verifies the batch, restores it, and reads every row back before the commit. A drill does that and then
 compares on its own. The peers check nothing, dump in primary key order, and write no ledger. What the server itself
 needs for the rows is shown by a floor: one LOAD DATA of a file that is already sorted. Peak memory is of the largest
-process; 17 MiB is the least that the measurement shows.
+process; 17 MiB is the least that the measurement shows. Why an aim is not reached is in DESIGN.md, "Where the time goes".
 `, time.Now().UTC().Format(time.DateOnly), cpu(), runtime.NumCPU(), memory(), runtime.Version(), b.server.Describe(), b.rows,
 		strings.Join(versions(), "; "), b.runs)
 	if b.rows != defaultRows || b.runs != defaultRuns {
@@ -119,8 +123,11 @@ func (b *bench) writeMemory(w *bytes.Buffer, rows []memoryRow) {
 	fmt.Fprintf(w, "Peak resident memory of one batch. Wanted: under %d MiB, and the same for both.\n\n| command | %d rows | %d rows | |\n|---|---|---|---|\n", memoryAim>>20, b.rows, b.large)
 	for _, r := range rows {
 		word := "reached"
-		if r.large.rss >= memoryAim {
+		switch {
+		case r.large.rss >= memoryAim:
 			word = "**not reached**"
+		case mib(r.large.rss) > memoryGrowth*mib(r.small.rss):
+			word = "under the limit, **but not the same**"
 		}
 		fmt.Fprintf(w, "| %s | %.0f MiB | %.0f MiB | %s |\n", r.command, mib(r.small.rss), mib(r.large.rss), word)
 	}
