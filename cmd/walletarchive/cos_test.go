@@ -174,7 +174,7 @@ func TestExportKeepsObjectsAsAsked(t *testing.T) {
 			fillSource(t, s, 50, "wallet")
 			b := newBucket(t, cosfake.Options{ObjectLock: true, Versioning: versioning})
 			export := []string{"export", "--app", "wallet", "--store", b.url, "--older-than", "24h", "--batch-rows", "20", "--max-batches", "1",
-				"--retain-days", "30", "--sse", "kms:key-1", "--tag", "team=wallet, ledger", "--tag", "for=audit"}
+				"--retain-days", "30", "--sse", "kms:key-1", "--tag", "team=wallet, ledger", "--tag", "for=audit "}
 			until := b.began.AddDate(0, 0, 30).UTC()
 			check := func(class string) {
 				t.Helper()
@@ -184,7 +184,7 @@ func TestExportKeepsObjectsAsAsked(t *testing.T) {
 				}
 				for _, key := range keys {
 					o, _ := b.Object(key)
-					want := cosfake.Object{SSE: "cos/kms", SSEKeyID: "key-1", RetainUntil: until, Tags: map[string]string{"team": "wallet, ledger", "for": "audit"}}
+					want := cosfake.Object{SSE: "cos/kms", SSEKeyID: "key-1", RetainUntil: until, Tags: map[string]string{"team": "wallet, ledger", "for": "audit "}}
 					if strings.HasSuffix(key, manifest.DataName) {
 						want.StorageClass = class
 					}

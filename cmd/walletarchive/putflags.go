@@ -29,7 +29,7 @@ func putFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: storageClassFlag, DefaultText: "STANDARD", Usage: "storage `CLASS` of the data objects, STANDARD_IA or ARCHIVE for example; a cold one is set after the receipt, manifest and marker stay STANDARD"},
 		&cli.StringFlag{Name: sseFlag, DefaultText: "as the bucket has it", Usage: "encrypt objects in the store: `HOW` is cos or kms:KEY_ID"},
-		&cli.StringSliceFlag{Name: tagFlag, Usage: "tag objects with `KEY=VALUE`; may be given several times"},
+		&cli.StringSliceFlag{Name: tagFlag, KeepSpace: true, Usage: "tag objects with `KEY=VALUE`; may be given several times"},
 		&cli.StringFlag{Name: retainUntilFlag, Usage: "lock all three objects until `TIME`: 2030-01-31 or 2030-01-31T08:00:00Z. Nobody can end a lock early"},
 		&cli.IntFlag{Name: retainDaysFlag, DefaultText: "no lock", Usage: "lock all three objects for `DAYS` from now"},
 	}

@@ -31,7 +31,8 @@ const (
 // rowFlags choose rows.
 func rowFlags() []cli.Flag {
 	list := func(name, what string) cli.Flag {
-		return &cli.StringSliceFlag{Name: name, Usage: "only rows with this " + what + ": `ID`, or @FILE with one a line; may be repeated"}
+		// Without KeepSpace "a " would choose the rows of "a".
+		return &cli.StringSliceFlag{Name: name, KeepSpace: true, Usage: "only rows with this " + what + ": `ID`, or @FILE with one a line; may be repeated"}
 	}
 	return []cli.Flag{
 		list(eventFlag, "event_id; their batches are found in the ledger or receipt file"),

@@ -216,3 +216,40 @@ func TestRestoreRowsBelowAPrefix(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Spaces and commas are part of an id, as they are in a file of ids.
+func TestRestoreRowsByteForByte(t *testing.T) {
+	rows := newArchive(t, 1, 6).records[0]
+	for i, id := range []string{"tx", "tx ", " tx", "a", "b", "a,b"} {
+		rows[i].EventID, rows[i].TransactionID, rows[i].CommandID = "e"+id, "t"+id, id
+	}
+	a := newArchiveOf(t, [][]manifest.Record{rows})
+	for _, tc := range []struct {
+		flag, value string
+		want        string // the event_ids; "" for no such row
+	}{
+		{"event-id", "etx", `"etx"`},
+		{"event-id", "etx ", `"etx "`},
+		{"event-id", " etx", ""},
+		{"event-id", "ea,b", `"ea,b"`},
+		{"event-id", "etx  ", ""},
+		{"transaction-id", "ttx ", `"etx "`},
+		{"transaction-id", "ta,b", `"ea,b"`},
+		{"command-id", " tx", `"e tx"`},
+		{"command-id", "tx", `"etx"`},
+		{"command-id", "tx ", `"etx "`},
+		{"command-id", "tx\t", ""},
+	} {
+		code := exitOK
+		if tc.want == "" {
+			code = exitNoBatch
+		}
+		args := []string{"--store", a.url, "--receipt", a.receipts, "--all", "--" + tc.flag, tc.value}
+		out, _ := runs(t, code, append([]string{"restore", "--to", "ndjson:-"}, args...)...)
+		if n := strings.Count(out, "\n"); n != strings.Count(tc.want, "\"")/2 || !strings.Contains(out, tc.want) {
+			t.Errorf("--%s %q: want event_id %s, rows:\n%s", tc.flag, tc.value, tc.want, out)
+		}
+	}
+	// Nor is a number or a name of a file anything else than it is.
+	runs(t, exitUsage, "restore", "--to", "ndjson:-", "--store", a.url, "--receipt", a.receipts, "--all", "--user-id", " 3")
+}

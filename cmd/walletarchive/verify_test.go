@@ -31,6 +31,23 @@ func (a *testArchive) path(key string) string { return filepath.Join(a.dir, key)
 // 1970 and each a day later, with a receipt file.
 func newArchive(t *testing.T, n, rows int) *testArchive {
 	t.Helper()
+	batches := make([][]manifest.Record, n)
+	for i := range batches {
+		for j := range rows {
+			ms := int64(i)*day + int64(j)
+			batches[i] = append(batches[i], manifest.Record{
+				AppCode: "wallet", EventID: fmt.Sprintf("e%d-%03d", i, j), EventType: "t", TransactionID: "x", CommandID: "c",
+				UserID: int64(j), AssetType: "COIN", AvailableDelta: int64(j), FrozenDelta: -1,
+				PayloadJSON: fmt.Sprintf(`{"n": %d}`, j), Status: manifest.StatusDelivered, CreatedAtMS: ms, UpdatedAtMS: ms,
+			})
+		}
+	}
+	return newArchiveOf(t, batches)
+}
+
+// newArchiveOf writes these batches, whose rows are in the order of their cursors.
+func newArchiveOf(t *testing.T, batches [][]manifest.Record) *testArchive {
+	t.Helper()
 	dir := t.TempDir()
 	a := &testArchive{dir: filepath.Join(dir, "archive"), receipts: filepath.Join(dir, "receipts.ndjson")}
 	a.url = "file://" + a.dir
@@ -39,16 +56,7 @@ func newArchive(t *testing.T, n, rows int) *testArchive {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for i := range n {
-		records := make([]manifest.Record, rows)
-		for j := range records {
-			ms := int64(i)*day + int64(j)
-			records[j] = manifest.Record{
-				AppCode: "wallet", EventID: fmt.Sprintf("e%d-%03d", i, j), EventType: "t", TransactionID: "x", CommandID: "c",
-				UserID: int64(j), AssetType: "COIN", AvailableDelta: int64(j), FrozenDelta: -1,
-				PayloadJSON: fmt.Sprintf(`{"n": %d}`, j), Status: manifest.StatusDelivered, CreatedAtMS: ms, UpdatedAtMS: ms,
-			}
-		}
+	for _, records := range batches {
 		r := a.write(t, records)
 		if err := manifest.WriteReceipt(f, &r, r.RowCount, func(yield func(manifest.Member, error) bool) {
 			for _, rec := range records {
