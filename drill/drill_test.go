@@ -135,6 +135,30 @@ func TestRunProvesAnUntouchedBatch(t *testing.T) {
 	})
 }
 
+// Rows over the default chunk of a statement are proven like others.
+func TestRunProvesLargeRows(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
+		db := source(t, s, "utf8mb4_bin", 50, time.Second)
+		for i, size := range []int{3 << 20, outbox.DefaultInsertBytes + 1} {
+			_, err := db.ExecContext(t.Context(), "UPDATE wallet_outbox SET payload = CONCAT('{\"s\": \"', REPEAT('x', ?), '\"}') WHERE payload NOT LIKE '%xxxxxxxx%' LIMIT 1",
+				size-len(`{"s": ""}`))
+			if err != nil {
+				t.Fatalf("row %d: %v", i, err)
+			}
+		}
+		var longest, over int
+		err := db.QueryRowContext(t.Context(), "SELECT MAX(LENGTH(payload)), SUM(LENGTH(payload) > ?) FROM wallet_outbox", outbox.DefaultInsertBytes).Scan(&longest, &over)
+		if err != nil || longest != 3<<20 || over != 2 {
+			t.Fatalf("longest payload %d, %d over the chunk, %v", longest, over, err)
+		}
+		batch := exported(t, db, outbox.DefaultTable)
+		b := drillOne(t, batch, scratchOn(t, s), Options{})
+		if !b.Proven() || b.Identical != b.Rows || b.Rows != batch.Receipt.RowCount {
+			t.Errorf("proven %t, %d of %d identical, failed %v, fault %q, notes %q", b.Proven(), b.Identical, b.Rows, failedChecks(b), b.RestoreFault, b.Notes)
+		}
+	})
+}
+
 // TestRunFindsWhatChanged plants one fault a case into the restored table.
 func TestRunFindsWhatChanged(t *testing.T) {
 	// Every statement has the table for %s. The rows that it picks are the same

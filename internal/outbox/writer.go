@@ -54,7 +54,8 @@ type WriterOptions struct {
 	Method Method
 	// ChunkBytes is about how many bytes of encoded rows one statement carries;
 	// zero is [DefaultInsertBytes] or [DefaultLoadBytes]. It is lowered to what
-	// max_allowed_packet lets through.
+	// max_allowed_packet lets through. A row of more bytes has a statement of its
+	// own.
 	ChunkBytes int
 	// SortByKey writes the rows of a chunk in the byte order of their keys, so
 	// that they land side by side in the primary key.
@@ -72,7 +73,8 @@ type Writer struct {
 	table   *Table
 	method  Method
 	sort    bool
-	most    int // bytes of a chunk
+	most    int // bytes of a chunk of more than one row
+	longest int // bytes of a row, of Insert
 	full    int // rows of a chunk of Insert
 	head    string
 	buf     []byte // the encoded rows of the chunk, of LoadData
@@ -127,7 +129,8 @@ func NewWriter(ctx context.Context, session mysqldb.Session, t *Table, opts Writ
 	} else {
 		w.head = "INSERT INTO " + mysqldb.QuoteName(t.Name) + " " + list + " VALUES "
 		// One byte of a packet is the command's; the rest is room to spare.
-		w.most = min(cmp.Or(opts.ChunkBytes, DefaultInsertBytes), settings.MaxAllowedPacket-len(w.head)-16)
+		w.longest = settings.MaxAllowedPacket - len(w.head) - 16
+		w.most = min(cmp.Or(opts.ChunkBytes, DefaultInsertBytes), w.longest)
 	}
 	w.most = min(w.most, maxChunkBytes)
 	return w, nil
@@ -162,9 +165,9 @@ func (w *Writer) Add(ctx context.Context, r *manifest.Record) error {
 			return err
 		}
 	}
-	if size > w.most {
-		if size = len(appendTuple(nil, r)); size > w.most {
-			return &RowError{EventID: r.EventID, Row: w.added, Err: fmt.Errorf("%w: %d bytes as a statement, %d fit", ErrRowTooLarge, size, w.most)}
+	if size > w.longest {
+		if size = len(appendTuple(nil, r)); size > w.longest {
+			return &RowError{EventID: r.EventID, Row: w.added, Err: fmt.Errorf("%w: %d bytes as a statement, %d fit", ErrRowTooLarge, size, w.longest)}
 		}
 	}
 	w.size += size

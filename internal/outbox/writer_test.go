@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -175,6 +176,38 @@ func TestWriterKeepsToThePacket(t *testing.T) {
 		var re *RowError
 		if !errors.Is(err, ErrRowTooLarge) || !errors.As(err, &re) || re.EventID != r.EventID || re.Row != 2 {
 			t.Errorf("a row over max_allowed_packet = %v, want ErrRowTooLarge with its event_id", err)
+		}
+	})
+}
+
+// ChunkBytes bounds a chunk and not a row: one that is larger has a statement of
+// its own, as long as max_allowed_packet lets it through.
+func TestWriterTakesRowsOverTheChunk(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
+		for _, opts := range []WriterOptions{{Method: Insert}, {Method: LoadData}, {Method: Insert, ChunkBytes: 1000}, {Method: LoadData, ChunkBytes: 1000}, {Method: Insert, rows: 1}} {
+			db, tab := newTable(t, s, "")
+			var records []manifest.Record
+			want := map[string]string{}
+			for i, size := range []int{10, DefaultInsertBytes + 1, 10, 3 << 20, 2 << 20, 10, 10} {
+				r := record(i)
+				r.PayloadJSON = `{"s": "` + strings.Repeat("x", size-len(`{"s": ""}`)+1) + `"}`
+				records = append(records, r)
+				want[r.EventID] = string(r.AppendLine(nil))
+			}
+			if err := write(t, db, tab, opts, records); err != nil {
+				t.Errorf("%+v: %v", opts, err)
+				continue
+			}
+			got := map[string]string{}
+			for r, err := range ReadAll(t.Context(), db, tab, "", AnyOrder) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got[r.EventID] = string(r.AppendLine(nil))
+			}
+			if !maps.Equal(want, got) {
+				t.Errorf("%+v: %d rows came back, or other ones than the %d written", opts, len(got), len(want))
+			}
 		}
 	})
 }
