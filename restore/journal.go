@@ -60,7 +60,7 @@ type Journal struct {
 	out     *bufio.Writer
 	header  ReceiptHeader
 	resumed bool
-	before  ReceiptCounts // committed by earlier runs
+	before  ReceiptCounts // standing from earlier runs
 	total   ReceiptCounts // committed by this one
 	seq     int64
 	err     error // of the file; then every call returns it
@@ -186,7 +186,7 @@ func (j *Journal) resume(ctx context.Context, db *sql.DB) error {
 		j.opts.Logger.WarnContext(ctx, "the last transaction of the earlier run was not confirmed, and was looked up",
 			"journal", j.opts.Path, "transaction", t.Seq, "batch_id", t.BatchID, "state", state.String(), "how", how)
 	}
-	j.before, _ = r.Counts()
+	j.before = r.Standing()
 	if outcome != nil {
 		if err := j.write(receiptLine{Outcome: outcome}, false); err != nil {
 			return err
@@ -195,8 +195,8 @@ func (j *Journal) resume(ctx context.Context, db *sql.DB) error {
 	return j.write(receiptLine{Resumed: &receiptResumed{Tool: j.opts.Tool, Operator: j.opts.Operator, Ticket: j.opts.Ticket, At: j.now()}}, true)
 }
 
-// Resumed reports whether the journal goes on with an earlier run, and how many
-// rows that had committed.
+// Resumed reports whether the journal goes on with an earlier run, and
+// [Receipt.Standing] of that.
 func (j *Journal) Resumed() (ReceiptCounts, bool) { return j.before, j.resumed }
 
 // Counts returns the rows of this run's committed transactions.

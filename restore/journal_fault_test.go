@@ -3,6 +3,7 @@ package restore
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -114,12 +115,20 @@ func TestUndoLostConnection(t *testing.T) {
 		opts := testOptions(t)
 		opts.OnConflict, opts.ConfirmOverwrite = Overwrite, 1
 		journaled(t, db, v, j, opts)
-		r := readReceipt(t, path)
+		receipt, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r *Receipt
 		var f fault
 		fdb := faulty(t, dsn, &f)
 		again := func() {
 			mustExec(t, db, "DELETE FROM wallet_outbox")
 			insert(t, db, rows...)
+			if err := os.WriteFile(path, receipt, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r = readReceipt(t, path)
 		}
 		again()
 		f.set(0, false)
@@ -142,7 +151,7 @@ func TestUndoLostConnection(t *testing.T) {
 					}
 					checkContents(t, contents(t, db), before)
 				}
-				if u, err := Undo(t.Context(), fdb, r, UndoOptions{}); err != nil || !u.Complete() {
+				if u, err := Undo(t.Context(), fdb, readReceipt(t, path), UndoOptions{}); err != nil || !u.Complete() {
 					t.Errorf("%s: again: %+v, %v", name, u, err)
 				}
 				checkContents(t, contents(t, db), before)

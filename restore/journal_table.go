@@ -120,8 +120,8 @@ func askRows(ctx context.Context, conn *sql.Conn, r *Receipt, t *ReceiptTransact
 // lookRows is how many rows are locked by one statement.
 const lookRows = 500
 
-// receiptChunks calls f with the rows of t that were inserted or overwritten, at
-// most n at a time.
+// receiptChunks calls f with the rows of t that were inserted or overwritten and
+// that no undo has taken back yet, at most n at a time.
 func receiptChunks(r *Receipt, t *ReceiptTransaction, n int, f func([]*receiptRow) error) error {
 	chunk := make([]*receiptRow, 0, n)
 	flush := func() error {
@@ -132,11 +132,16 @@ func receiptChunks(r *Receipt, t *ReceiptTransaction, n int, f func([]*receiptRo
 		chunk = chunk[:0]
 		return err
 	}
+	number, undone := int64(0), t.undone // as they are now: f may add to them
 	for row, err := range r.rows(t) {
 		if err != nil {
 			return err
 		}
 		if row.Outcome != Inserted && row.Outcome != Overwritten {
+			continue
+		}
+		number++
+		if row.Number = number; undone.has(number) {
 			continue
 		}
 		if chunk = append(chunk, row); len(chunk) == n {

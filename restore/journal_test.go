@@ -132,7 +132,7 @@ func TestReceiptAndUndo(t *testing.T) {
 			if got := outboxtest.Checksum(t, db); got != sum {
 				t.Errorf("CHECKSUM TABLE %d, was %d", got, sum)
 			}
-			if u, err = Undo(t.Context(), db, r, UndoOptions{}); err != nil || u.Gone != 40 || !u.Complete() {
+			if u, err = Undo(t.Context(), db, r, UndoOptions{}); err != nil || u.UndoneBefore != 40 || u.Gone != 0 || !u.Complete() {
 				t.Errorf("undo again: %+v, %v", u, err)
 			}
 			if diff := cmp.Diff(before, contents(t, db)); diff != "" {

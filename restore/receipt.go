@@ -52,6 +52,8 @@ type receiptLine struct {
 	Outcome *receiptOutcome `json:"outcome,omitempty"`
 	Resumed *receiptResumed `json:"resumed,omitempty"`
 	End     *receiptEnd     `json:"end,omitempty"`
+	Undo    *ReceiptUndo    `json:"undo,omitempty"`
+	Undone  *receiptUndone  `json:"undone,omitempty"`
 }
 
 // receiptBegin begins a transaction. One that never became pending was never
@@ -72,6 +74,9 @@ type receiptRow struct {
 	Respelled bool          `json:"respelled,omitempty"`
 	// Old is the row that was overwritten, as a line of the archive.
 	Old json.RawMessage `json:"old,omitempty"`
+	// Number counts the inserted and overwritten rows of the transaction, from 1. It
+	// is not in the file.
+	Number int64 `json:"-"`
 }
 
 // receiptPending is on disk before the commit is asked for.
@@ -169,6 +174,7 @@ type Receipt struct {
 	Transactions []ReceiptTransaction
 	// Ended says that the run came to its end, and Complete how.
 	Ended, Complete bool
+	Undos           []ReceiptUndo // in their order
 
 	seq  int64 // of the last transaction that was begun
 	size int64 // up to the end of the last whole line
@@ -183,8 +189,12 @@ type ReceiptTransaction struct {
 	// State is Committed, Unchanged or RolledBack, and Unknown when nobody has
 	// said: the run was killed between the commit and its answer.
 	State State
+	// Undone counts the rows that were taken back by an undo; only Inserted and
+	// Overwritten are set.
+	Undone ReceiptCounts
 
-	start, end int64 // of its rows in the file
+	undone     LineRanges // the numbers of the rows of Undone
+	start, end int64      // of its rows in the file
 }
 
 // Counts adds up the transactions that were committed, and those whose fate
@@ -307,15 +317,19 @@ func (r *Receipt) take(line receiptLine, open *ReceiptTransaction, end int64, su
 		r.Transactions = append(r.Transactions, *open)
 	case line.Outcome != nil:
 		o := line.Outcome
-		n := len(r.Transactions) - 1
-		if n < 0 || r.Transactions[n].Seq != o.Seq || r.Transactions[n].State != Unknown || open != nil {
+		t := r.transaction(o.Seq)
+		if t == nil || t.State != Unknown || open != nil {
 			return nil, fmt.Errorf("an outcome of transaction %d, which was not pending", o.Seq)
 		}
-		r.Transactions[n].State = o.State
+		t.State = o.State
 	case line.Resumed != nil:
 		r.Ended = false
 	case line.End != nil:
 		r.Ended, r.Complete = true, line.End.Complete
+	case line.Undo != nil:
+		r.Undos = append(r.Undos, *line.Undo)
+	case line.Undone != nil:
+		return nil, r.takeUndone(line.Undone)
 	}
 	return nil, nil
 }
@@ -385,6 +399,7 @@ func decodeReceiptLine(text []byte) (line receiptLine, err error) {
 	n := 0
 	for _, set := range []bool{
 		line.Header != nil, line.Begin != nil, line.Row != nil, line.Pending != nil, line.Outcome != nil, line.Resumed != nil, line.End != nil,
+		line.Undo != nil, line.Undone != nil,
 	} {
 		if set {
 			n++

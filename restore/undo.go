@@ -36,12 +36,16 @@ type UndoOptions struct {
 	Pause func(ctx context.Context, rows int) error
 	// Progress, when not nil, is told how many more rows were dealt with.
 	Progress func(rows int64)
-	Logger   *slog.Logger // nil discards
+	// Tool and Operator are noted in the receipt.
+	Tool     manifest.Program
+	Operator string
+	Now      func() time.Time // nil means time.Now
+	Logger   *slog.Logger     // nil discards
 }
 
 // UndoReport says what an undo did, or in a dry run would do. Every row that the
-// restore has inserted or overwritten is counted once in Removed, PutBack, Gone,
-// AlreadyBack or LeftCount.
+// restore has inserted or overwritten is counted once in UndoneBefore, Removed,
+// PutBack, Gone, AlreadyBack or LeftCount, or was not reached because of an error.
 type UndoReport struct {
 	RunID  string         `json:"run_id"`
 	Ticket string         `json:"ticket"` // of the restore
@@ -51,8 +55,11 @@ type UndoReport struct {
 	// Unconfirmed transactions were sent to be committed and nobody has heard the
 	// answer. Those that turned out to be rolled back are not in Rows.
 	Unconfirmed int64 `json:"unconfirmed_transactions"`
-	Removed     int64 `json:"removed"`
-	PutBack     int64 `json:"put_back"`
+	// UndoneBefore rows were taken back by an earlier undo, as the receipt says. They
+	// are not looked at again: what is there now is another restore's.
+	UndoneBefore int64 `json:"undone_before"`
+	Removed      int64 `json:"removed"`
+	PutBack      int64 `json:"put_back"`
 	// Gone rows were inserted and are not there any more.
 	Gone int64 `json:"gone"`
 	// AlreadyBack rows were overwritten and are again as they were before.
@@ -77,15 +84,21 @@ type LeftRow struct {
 // Complete reports whether the target is, as far as the receipt goes, as it was
 // before the restore. It is false after a dry run.
 func (r *UndoReport) Complete() bool {
-	return !r.DryRun && r.LeftCount == 0 && r.Removed+r.PutBack+r.Gone+r.AlreadyBack == r.Rows
+	return !r.DryRun && r.LeftCount == 0 && r.NotReached() == 0
+}
+
+// NotReached counts the rows that an error came before.
+func (r *UndoReport) NotReached() int64 {
+	return r.Rows - r.UndoneBefore - r.Removed - r.PutBack - r.Gone - r.AlreadyBack - r.LeftCount
 }
 
 // Undo takes a restore back: it removes the rows that the receipt says were
 // inserted and that have the same hash still, and puts back the ones that were
 // overwritten, in short transactions, the last of the restore first. Each row is
 // looked at under a lock before it is touched. A row that was changed since is
-// left and reported, and is no error. Undo may be run again at any time: what is
-// done already counts as Gone or AlreadyBack.
+// left and reported, and is no error. What is taken back is noted in the receipt,
+// after each commit, so that Undo may be run again at any time: it is about the
+// rest then. The caller has called [HoldReceipt], but for a dry run.
 //
 // A transaction of the receipt that was never confirmed is looked up first, in
 // the journal table where there is one. Else its rows decide: those that are in
@@ -104,6 +117,9 @@ func Undo(ctx context.Context, db *sql.DB, r *Receipt, opts UndoOptions) (UndoRe
 	u := &undoing{db: db, receipt: r, opts: opts, report: UndoReport{
 		RunID: r.Header.RunID, Ticket: r.Header.Ticket, Target: r.Header.Target, DryRun: opts.DryRun, Left: []LeftRow{},
 	}}
+	if opts.Now == nil {
+		u.opts.Now = time.Now
+	}
 	err := u.run(ctx)
 	u.report.Duration = time.Since(began)
 	if err != nil {
@@ -118,10 +134,17 @@ type undoing struct {
 	receipt *Receipt
 	opts    UndoOptions
 	table   outbox.Table
+	log     *undoLog // nil in a dry run
 	report  UndoReport
 }
 
-func (u *undoing) run(ctx context.Context) error {
+func (u *undoing) run(ctx context.Context) (err error) {
+	for _, t := range u.receipt.Transactions {
+		if t.State == Committed || t.State == Unknown {
+			u.report.Rows += t.Rows.changed()
+			u.report.UndoneBefore += t.Undone.changed()
+		}
+	}
 	want := u.receipt.Header.Target
 	if opts := &u.opts; opts.RowsPerTransaction < 0 || opts.MaxAttempts < 0 {
 		return errors.New("undo options: a negative bound")
@@ -140,8 +163,14 @@ func (u *undoing) run(ctx context.Context) error {
 	if u.table, err = outbox.Describe(ctx, u.db, want.Table); err != nil {
 		return err
 	}
-	for _, t := range slices.Backward(u.receipt.Transactions) {
-		if err := u.transaction(ctx, &t); err != nil {
+	if !u.opts.DryRun {
+		if u.log, err = openUndoLog(u.receipt, u.opts.Tool, u.opts.Operator, u.opts.Now); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, u.log.close()) }()
+	}
+	for i := range slices.Backward(u.receipt.Transactions) {
+		if err := u.transaction(ctx, &u.receipt.Transactions[i]); err != nil {
 			return err
 		}
 	}
@@ -150,26 +179,14 @@ func (u *undoing) run(ctx context.Context) error {
 
 // transaction undoes one transaction of the restore.
 func (u *undoing) transaction(ctx context.Context, t *ReceiptTransaction) error {
-	switch t.State {
-	case Committed:
-	case Unknown:
-		if t.Rows.changed() == 0 {
-			return nil
-		}
-		u.report.Unconfirmed++
-		state, how, err := settleTransaction(ctx, u.db, u.receipt, t)
-		if err != nil {
-			return fmt.Errorf("find out what became of transaction %d: %w", t.Seq, err)
-		}
-		u.opts.Logger.WarnContext(ctx, "the commit of a transaction was never confirmed, and was looked up",
-			"transaction", t.Seq, "batch_id", t.BatchID, "state", state.String(), "how", how)
-		if state == RolledBack {
-			return nil
-		}
-	default:
+	if t.State != Committed && t.State != Unknown || t.Rows.changed() == t.Undone.changed() {
 		return nil
 	}
-	u.report.Rows += t.Rows.changed()
+	if t.State == Unknown && t.Undone.changed() == 0 {
+		if state, err := u.settle(ctx, t); err != nil || state == RolledBack {
+			return err
+		}
+	}
 	return receiptChunks(u.receipt, t, u.opts.RowsPerTransaction, func(rows []*receiptRow) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -178,7 +195,10 @@ func (u *undoing) transaction(ctx context.Context, t *ReceiptTransaction) error 
 		if err != nil {
 			return err
 		}
-		u.report.add(done)
+		u.report.add(done.UndoReport)
+		if err := u.note(t, &done); err != nil {
+			return err
+		}
 		if u.opts.Progress != nil {
 			u.opts.Progress(int64(len(rows)))
 		}
@@ -187,6 +207,44 @@ func (u *undoing) transaction(ctx context.Context, t *ReceiptTransaction) error 
 		}
 		return nil
 	})
+}
+
+// settle finds out what became of a transaction that was never confirmed, and
+// notes it: rows that a later restore inserts must not be taken for its own.
+func (u *undoing) settle(ctx context.Context, t *ReceiptTransaction) (State, error) {
+	u.report.Unconfirmed++
+	state, how, err := settleTransaction(ctx, u.db, u.receipt, t)
+	if err != nil {
+		return Unknown, fmt.Errorf("find out what became of transaction %d: %w", t.Seq, err)
+	}
+	u.opts.Logger.WarnContext(ctx, "the commit of a transaction was never confirmed, and was looked up",
+		"transaction", t.Seq, "batch_id", t.BatchID, "state", state.String(), "how", how)
+	if state == RolledBack {
+		u.report.Rows -= t.Rows.changed()
+	}
+	if state == Unknown || u.log == nil {
+		return state, nil
+	}
+	if err := u.log.start(); err != nil {
+		return state, err
+	}
+	return state, u.log.write(receiptLine{Outcome: &receiptOutcome{Seq: t.Seq, State: state, Settled: how, At: u.log.stamp()}})
+}
+
+// note writes down what was taken back.
+func (u *undoing) note(t *ReceiptTransaction, done *undoneChunk) error {
+	if u.log == nil || len(done.rows) == 0 {
+		return nil
+	}
+	return u.log.write(receiptLine{Undone: &receiptUndone{
+		Seq: t.Seq, Rows: done.rows, Inserted: done.Removed + done.Gone, Overwritten: done.PutBack + done.AlreadyBack, At: u.log.stamp(),
+	}})
+}
+
+// undoneChunk is what one transaction of an undo has done.
+type undoneChunk struct {
+	UndoReport
+	rows LineRanges // all but the ones that were left
 }
 
 // add counts what one transaction has done.
@@ -202,10 +260,15 @@ func (r *UndoReport) add(d UndoReport) {
 
 // chunk undoes rows in one transaction, which is begun again after a deadlock or
 // when its connection was lost: what it finds then tells what became of it.
-func (u *undoing) chunk(ctx context.Context, app string, rows []*receiptRow) (done UndoReport, err error) {
+func (u *undoing) chunk(ctx context.Context, app string, rows []*receiptRow) (done undoneChunk, err error) {
+	if u.log != nil {
+		if err := u.log.start(); err != nil {
+			return done, err
+		}
+	}
 	for n := 1; ; n++ {
 		err := inTransaction(ctx, u.db, !u.opts.DryRun, func(conn *sql.Conn) error {
-			done = UndoReport{}
+			done = undoneChunk{}
 			return u.undo(ctx, conn, app, rows, &done)
 		})
 		if err == nil || n >= u.opts.MaxAttempts || ctx.Err() != nil || !mysqldb.IsConnLost(err) {
@@ -215,7 +278,7 @@ func (u *undoing) chunk(ctx context.Context, app string, rows []*receiptRow) (do
 	}
 }
 
-func (u *undoing) undo(ctx context.Context, conn *sql.Conn, app string, rows []*receiptRow, done *UndoReport) error {
+func (u *undoing) undo(ctx context.Context, conn *sql.Conn, app string, rows []*receiptRow, done *undoneChunk) error {
 	found, err := lockRows(ctx, conn, &u.table, app, rows)
 	if err != nil {
 		return err
@@ -224,6 +287,7 @@ func (u *undoing) undo(ctx context.Context, conn *sql.Conn, app string, rows []*
 	var back []manifest.Record
 	for _, row := range rows {
 		got, there := found[row.EventID]
+		before := done.LeftCount
 		left := func(why string) {
 			done.LeftCount++
 			done.Left = append(done.Left, LeftRow{AppCode: app, EventID: row.EventID, Outcome: row.Outcome, Why: why})
@@ -251,6 +315,9 @@ func (u *undoing) undo(ctx context.Context, conn *sql.Conn, app string, rows []*
 				left("it was changed since the restore")
 			}
 		}
+		if done.LeftCount == before {
+			done.rows.add(row.Number)
+		}
 	}
 	done.Removed, done.PutBack = int64(len(remove)), int64(len(back))
 	if u.opts.DryRun {
@@ -267,7 +334,7 @@ func (u *undoing) undo(ctx context.Context, conn *sql.Conn, app string, rows []*
 }
 
 // putBack writes the old rows and reads them back.
-func (u *undoing) putBack(ctx context.Context, conn *sql.Conn, app string, back []manifest.Record, done *UndoReport) error {
+func (u *undoing) putBack(ctx context.Context, conn *sql.Conn, app string, back []manifest.Record, done *undoneChunk) error {
 	if len(back) == 0 {
 		return nil
 	}

@@ -52,7 +52,7 @@ func TestUndoPutsOverwrittenRowsBack(t *testing.T) {
 		insertNamed(t, db, rows[1])
 		mustExec(t, db, "UPDATE wallet_outbox SET extra = 5")
 		u, err = Undo(t.Context(), db, r, UndoOptions{})
-		if err != nil || u.PutBack != 2 || u.AlreadyBack != 2 || u.Gone != 8 || !u.Complete() {
+		if err != nil || u.PutBack != 2 || u.UndoneBefore != 10 || !u.Complete() {
 			t.Fatalf("again: %+v, %v", u, err)
 		}
 		if diff := cmp.Diff(before, contents(t, db)); diff != "" {

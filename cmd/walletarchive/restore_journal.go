@@ -52,13 +52,7 @@ type journalOptions struct {
 
 // journalOptions reads the flags. Nothing is written.
 func (p *program) journalOptions(c *cli.Context) (o journalOptions, err error) {
-	o = journalOptions{path: c.String(journalFlag), table: c.String(journalTableFlag), ticket: c.String(ticketFlag), operator: c.String(operatorFlag)}
-	if o.operator == "" {
-		o.operator = os.Getenv(operatorEnv)
-	}
-	if o.operator == "" {
-		o.operator = localOperator()
-	}
+	o = journalOptions{path: c.String(journalFlag), table: c.String(journalTableFlag), ticket: c.String(ticketFlag), operator: operator(c.String(operatorFlag))}
 	if o.table == c.String(targetTableFlag) {
 		return o, usagef("--%s names the table that is restored into", journalTableFlag)
 	}
@@ -88,6 +82,18 @@ func stateDir() (string, error) {
 		return "", err
 	}
 	return filepath.Join(home, ".local", "state", programName, "restores"), nil
+}
+
+// operator returns who works here: flag, or what the environment or this machine
+// says.
+func operator(flag string) string {
+	if flag == "" {
+		flag = os.Getenv(operatorEnv)
+	}
+	if flag == "" {
+		flag = localOperator()
+	}
+	return flag
 }
 
 // localOperator names the user as this machine does, and behind sudo the one who

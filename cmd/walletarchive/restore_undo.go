@@ -61,7 +61,7 @@ func (p *program) undoOptions(c *cli.Context) (o undoOptions, err error) {
 	if o.dsn, err = p.needDSN(c, targetDSNFlag); err != nil {
 		return o, err
 	}
-	o.UndoOptions = restore.UndoOptions{DryRun: c.Bool(dryRunFlag), AnyServer: c.Bool(anyServerFlag), Logger: p.log}
+	o.UndoOptions = restore.UndoOptions{DryRun: c.Bool(dryRunFlag), AnyServer: c.Bool(anyServerFlag), Tool: tool(), Operator: operator(""), Logger: p.log}
 	if o.yes = c.Bool(yesFlag); !o.DryRun && !o.yes && !mayAsk() {
 		return o, usagef("nobody can be asked here: give --%s or --%s", yesFlag, dryRunFlag)
 	}
@@ -187,6 +187,10 @@ func (p *program) printUndoText(r *restore.Receipt, rep *restore.UndoReport) {
 	if rep.Respelled > 0 {
 		line("respelled", "%s put back with the payload spelled otherwise", report.Count(rep.Respelled))
 	}
+	if rep.UndoneBefore > 0 {
+		line("before", "%s taken back already, first by %s; what is there now is not of this restore and not looked at",
+			report.Count(rep.UndoneBefore), undoOf(r.Undos))
+	}
 	if rep.Gone+rep.AlreadyBack > 0 {
 		line("done", "%s gone or back already", report.Count(rep.Gone+rep.AlreadyBack))
 	}
@@ -200,4 +204,16 @@ func (p *program) printUndoText(r *restore.Receipt, rep *restore.UndoReport) {
 	if !rep.DryRun {
 		line("took", "%s", report.Duration(rep.Duration.Round(time.Millisecond)))
 	}
+}
+
+// undoOf names the first of undos.
+func undoOf(undos []restore.ReceiptUndo) string {
+	if len(undos) == 0 {
+		return "an earlier undo"
+	}
+	by := "the undo of " + undos[0].At
+	if undos[0].Operator != "" {
+		by += " by " + undos[0].Operator
+	}
+	return by
 }

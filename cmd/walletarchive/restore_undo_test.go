@@ -18,6 +18,7 @@ import (
 )
 
 func TestRestoreUndoCommand(t *testing.T) {
+	t.Setenv(operatorEnv, "root@test")
 	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
 		db, dsn := s.NewDB(t)
 		outboxtest.Exec(t, db, outbox.Schema(outbox.DefaultTable, ""))
@@ -85,7 +86,7 @@ func TestRestoreUndoCommand(t *testing.T) {
 		}
 		outboxtest.Exec(t, db, "UPDATE wallet_outbox SET retry_count = 0 WHERE event_id = 'e1-005'")
 		out, _ = runs(t, exitOK, "restore", "undo", "--yes", receipt)
-		if !strings.Contains(out, "removed    1\n") || !strings.Contains(out, "19 gone or back already") {
+		if !strings.Contains(out, "removed    1\n") || !strings.Contains(out, "before     19 taken back already, first by the undo of 20") || !strings.Contains(out, " by root@test;") {
 			t.Errorf("text:\n%s", out)
 		}
 		if diff := cmp.Diff(before, outboxtest.RowHashes(t, db)); diff != "" {
