@@ -121,6 +121,15 @@ func (j *Journal) open(ctx context.Context, db *sql.DB, created bool) error {
 	if err != nil {
 		return err
 	}
+	if err := checkRegular(info); err != nil {
+		return err
+	}
+	if err := checkReceiptStart(j.file); err != nil {
+		return err
+	}
+	if err := keepPrivate(j.file, info); err != nil {
+		return err
+	}
 	if created || info.Size() == 0 { // a run that was killed before its first line
 		if err := j.begin(ctx, db); err != nil {
 			return err

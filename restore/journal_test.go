@@ -436,14 +436,65 @@ func TestJournalWithoutAWholeHeader(t *testing.T) {
 			t.Errorf("%q: %+v", text, r)
 		}
 	}
-	if err := os.WriteFile(path, []byte("something else\n"), 0o600); err != nil {
-		t.Fatal(err)
+}
+
+// TestJournalLeavesForeignFiles gives a journal the name of another file.
+func TestJournalLeavesForeignFiles(t *testing.T) {
+	db := newTarget(t, mysqltest.Get(t, mysqltest.MariaDB))
+	path := filepath.Join(t.TempDir(), "receipt")
+	for _, text := range []string{"something else\n", "user:secret@tcp(db:3306)/wallet", "{", `{"header":{"schema":"other/v1"}}`, "\x00", "\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		foreign := text != "{" // which a receipt begins with, too
+		if err := CheckJournalPath(path); errors.Is(err, ErrReceipt) != foreign {
+			t.Errorf("%q: %v", text, err)
+		}
+		if !foreign {
+			continue
+		}
+		if _, err := ReadReceipt(path); !errors.Is(err, ErrReceipt) || errors.Is(err, ErrNoHeader) {
+			t.Errorf("read %q: %v", text, err)
+		}
+		if _, err := OpenJournal(t.Context(), db, journalOptions(t, db, path)); !errors.Is(err, ErrReceipt) {
+			t.Errorf("%q: %v", text, err)
+		}
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm() != 0o644 {
+			t.Errorf("%q: mode %v, %v", text, info.Mode(), err)
+		}
+		if after, err := os.ReadFile(path); err != nil || string(after) != text {
+			t.Errorf("%q is now %q, %v", text, after, err)
+		}
 	}
-	if _, err := OpenJournal(t.Context(), db, journalOptions(t, db, path)); !errors.Is(err, ErrReceipt) {
-		t.Errorf("another file: %v", err)
+	// What swallows a receipt is no place for it.
+	for _, other := range []string{os.DevNull, t.TempDir()} {
+		if err := CheckJournalPath(other); !errors.Is(err, ErrReceipt) {
+			t.Errorf("%s: %v", other, err)
+		}
+		if _, err := OpenJournal(t.Context(), db, journalOptions(t, db, other)); err == nil {
+			t.Errorf("%s is written to", other)
+		}
 	}
-	if text, err := os.ReadFile(path); err != nil || string(text) != "something else\n" {
-		t.Errorf("another file is now %q, %v", text, err)
+}
+
+// A journal holds rows, so that nobody else may read it, whoever made the file.
+func TestJournalIsPrivate(t *testing.T) {
+	db := newTarget(t, mysqltest.Get(t, mysqltest.MariaDB))
+	path := filepath.Join(t.TempDir(), "receipt")
+	for _, text := range []string{"", "{"} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, 0o664); err != nil {
+			t.Fatal(err)
+		}
+		if err := openJournal(t, db, journalOptions(t, db, path)).Close(true); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%q: mode %v, %v", text, info.Mode(), err)
+		}
 	}
 }
 

@@ -234,6 +234,9 @@ func ReadReceipt(path string) (*Receipt, error) {
 		return nil, err
 	}
 	defer f.Close()
+	if err := checkReceiptStart(f); err != nil {
+		return nil, fmt.Errorf("receipt %s: %w", path, err)
+	}
 	r := &Receipt{Path: path}
 	if err := r.read(f); err != nil {
 		return nil, fmt.Errorf("receipt %s: %w", path, err)

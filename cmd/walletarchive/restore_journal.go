@@ -60,6 +60,9 @@ func (p *program) journalOptions(c *cli.Context) (o journalOptions, err error) {
 		if dir, err := os.Stat(filepath.Dir(o.path)); err != nil || !dir.IsDir() {
 			return o, usagef("--%s: there is no directory %s", journalFlag, filepath.Dir(o.path))
 		}
+		if err := restore.CheckJournalPath(o.path); err != nil {
+			return o, usagef("--%s: %s is there already and is left as it is: %v", journalFlag, o.path, err)
+		}
 		return o, nil
 	}
 	if o.dir, err = stateDir(); err != nil {
