@@ -9,9 +9,8 @@ import (
 
 // TargetIdentity tells one target from another.
 type TargetIdentity struct {
-	// Server is the server_uuid of MySQL, the server_uid of MariaDB, or where
-	// there is neither the host's name, the port and the server_id. A clone or a
-	// replica has another one.
+	// Server is the server_uuid of MySQL, and elsewhere what serverName makes of
+	// the server's place. A restart keeps it; a replica has another one.
 	Server   string `json:"server"`
 	Version  string `json:"version"` // as SELECT VERSION() gives it; may change
 	Database string `json:"database"`
@@ -36,7 +35,7 @@ func IdentifyTarget(ctx context.Context, q mysqldb.Queryer, table string) (Targe
 		return t, fmt.Errorf("ask the target who it is: %w", err)
 	}
 	rows, err := q.QueryContext(ctx,
-		"SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_uuid', 'server_uid', 'hostname', 'port', 'server_id')")
+		"SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_uuid', 'server_uid', 'hostname', 'port', 'server_id', 'datadir', 'socket')")
 	if err != nil {
 		return t, fmt.Errorf("ask the target who it is: %w", err)
 	}
@@ -52,13 +51,23 @@ func IdentifyTarget(ctx context.Context, q mysqldb.Queryer, table string) (Targe
 	if err := rows.Err(); err != nil {
 		return t, fmt.Errorf("ask the target who it is: %w", err)
 	}
-	switch {
-	case values["server_uuid"] != "":
-		t.Server = values["server_uuid"]
-	case values["server_uid"] != "":
-		t.Server = values["server_uid"]
-	default:
-		t.Server = values["hostname"] + ":" + values["port"] + "#" + values["server_id"]
-	}
+	t.Server = serverName(values)
 	return t, nil
+}
+
+// serverName tells servers apart by their global variables. MariaDB's server_uid
+// alone does not: it is a hash of the machine's network card and the port, the
+// same for every server of a machine that listens on sockets, or in containers
+// on the same address.
+func serverName(variables map[string]string) string {
+	if uuid := variables["server_uuid"]; uuid != "" {
+		return uuid
+	}
+	name := variables["hostname"] + ":" + variables["port"] + "#" + variables["server_id"]
+	for _, more := range []string{"datadir", "socket", "server_uid"} {
+		if variables[more] != "" {
+			name += " " + variables[more]
+		}
+	}
+	return name
 }
