@@ -76,6 +76,9 @@ func receiptsExportCommand(p *program) *cli.Command {
 		if path := c.String(outFlag); path != "" {
 			return createFile(path, func(w io.Writer) error { return writeReceipts(ctx, w, list) })
 		}
+		if wasClosed(p.stdout.w) {
+			return errors.New("stdout is closed, so the receipts would be lost")
+		}
 		return writeReceipts(ctx, p.stdout, list)
 	})
 }

@@ -64,6 +64,9 @@ func (p *program) restoreToFile(ctx context.Context, c *cli.Context, w restoreWi
 	if err != nil {
 		return err
 	}
+	if to.Path == sink.Stdout && wasClosed(p.stdout.w) {
+		return usagef("--%s %s: stdout is closed, so the rows would be lost", toFlag, to)
+	}
 	if to.Format != sink.SQL && c.IsSet(targetTableFlag) {
 		return usagef("--%s is for a server and for sql:FILE", targetTableFlag)
 	}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -111,5 +113,33 @@ func TestRestoreToFullDisk(t *testing.T) {
 	}
 	if !strings.Contains(errs.String(), "restore: not proven") {
 		t.Errorf("stderr:\n%s", &errs)
+	}
+}
+
+// TestRestoreToClosedStdout gives rows nowhere to go: the runtime opens the null
+// device in the place of a stdout that is closed, and every write succeeds.
+func TestRestoreToClosedStdout(t *testing.T) {
+	a := newArchive(t, 1, 3)
+	for _, tc := range []struct {
+		args, stdout string
+		want         int
+	}{
+		{"restore --store " + a.url + " --receipt " + a.receipts + " --to ndjson:-", ">&-", exitUsage},
+		{"restore --store " + a.url + " --receipt " + a.receipts + " --to sql:-", ">/dev/null", exitOK},
+		{"receipts export --all --receipt " + a.receipts, ">&-", exitUnfinished},
+		{"receipts export --all --receipt " + a.receipts, ">/dev/null", exitOK},
+		{"verify --store " + a.url + " --receipt " + a.receipts, ">&-", exitOK}, // the exit code says it
+	} {
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", programName+" "+tc.args+" 2>&1 "+tc.stdout).CombinedOutput()
+		code := 0
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			code = exit.ExitCode()
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if code != tc.want || tc.want != exitOK && !strings.Contains(string(out), "stdout is closed") {
+			t.Errorf("%s %s: exit code %d, want %d:\n%s", tc.args, tc.stdout, code, tc.want, out)
+		}
 	}
 }
