@@ -51,10 +51,11 @@ func insertJournalRow(ctx context.Context, tx mysqldb.Session, h *ReceiptHeader,
 }
 
 // settleTransaction finds out what became of a transaction whose commit nobody
-// has confirmed. Its lines in the journal table tell for sure. Without one the
-// rows do: it is Committed when all that it changed is in the target as it left
-// it, RolledBack when nothing is, and Unknown otherwise, since somebody has
-// written meanwhile.
+// has confirmed. Its line in the journal table tells for sure. Where there is none
+// the rows do: it is Committed when all that it changed is in the target as it
+// left it, RolledBack when all of that is as it was before, and Unknown otherwise,
+// since somebody has written meanwhile. It is Unknown, too, when the rows are
+// there and the line is not: it may have been purged.
 func settleTransaction(ctx context.Context, db *sql.DB, r *Receipt, t *ReceiptTransaction) (State, string, error) {
 	if t.Rows.changed() == 0 {
 		return Unchanged, byReadingBack, nil
@@ -64,28 +65,37 @@ func settleTransaction(ctx context.Context, db *sql.DB, r *Receipt, t *ReceiptTr
 	err := inTransaction(ctx, db, false, func(conn *sql.Conn) (err error) {
 		if r.Header.JournalTable != "" {
 			how = byJournalTable
-			state, err = askJournalTable(ctx, conn, r, t)
-			return err
+			if state, err = askJournalTable(ctx, conn, r, t); err != nil || state != Unknown {
+				return err
+			}
 		}
-		state, err = askRows(ctx, conn, r, t)
+		if state, err = askRows(ctx, conn, r, t); how == byJournalTable && state == Committed {
+			state = Unknown
+		}
 		return err
 	})
 	return state, how, err
 }
 
 // askJournalTable waits for the end of the transaction if it still runs: its line
-// is locked until then.
+// is locked until then. A line that is missing says that it was rolled back only
+// where an earlier one of the run is there: nobody purges the latest first.
 func askJournalTable(ctx context.Context, conn *sql.Conn, r *Receipt, t *ReceiptTransaction) (State, error) {
+	table := mysqldb.QuoteName(r.Header.JournalTable)
 	var sum string
-	err := conn.QueryRowContext(ctx, "SELECT rows_sha256 FROM "+mysqldb.QuoteName(r.Header.JournalTable)+
+	err := conn.QueryRowContext(ctx, "SELECT rows_sha256 FROM "+table+
 		" WHERE run_id = ? AND seq = ? FOR UPDATE", r.Header.RunID, t.Seq).Scan(&sum)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return RolledBack, nil
-	case err != nil:
+	state, earlier := Committed, 0
+	if errors.Is(err, sql.ErrNoRows) {
+		err = conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+table+" WHERE run_id = ? AND seq < ?", r.Header.RunID, t.Seq).Scan(&earlier)
+		if state = Unknown; earlier > 0 {
+			state = RolledBack
+		}
+	}
+	if err != nil {
 		return Unknown, fmt.Errorf("look into the journal table %s: %w", r.Header.JournalTable, err)
 	}
-	return Committed, nil
+	return state, nil
 }
 
 // askRows looks for the rows, each under a lock, so that a transaction that still
@@ -95,23 +105,38 @@ func askRows(ctx context.Context, conn *sql.Conn, r *Receipt, t *ReceiptTransact
 	if err != nil {
 		return Unknown, err
 	}
-	var as, all int64
+	var after, before, all int64 // as the transaction left them, and as it found them
 	err = receiptChunks(r, t, lookRows, func(rows []*receiptRow) error {
 		found, err := lockRows(ctx, conn, &table, t.AppCode, rows)
+		if err != nil {
+			return err
+		}
 		for _, row := range rows {
 			all++
-			if got := found[row.EventID]; got != nil && got.RowHash() == row.RowHash {
-				as++
+			got, there := found[row.EventID]
+			switch {
+			case got != nil && got.RowHash() == row.RowHash:
+				after++
+			case row.Outcome == Inserted && !there:
+				before++
+			case row.Outcome == Overwritten && got != nil:
+				old, err := row.old()
+				if err != nil {
+					return err
+				}
+				if got.RowHash() == old.RowHash() {
+					before++
+				}
 			}
 		}
-		return err
+		return nil
 	})
 	switch {
 	case err != nil:
 		return Unknown, err
-	case as == all:
+	case after == all:
 		return Committed, nil
-	case as == 0:
+	case before == all:
 		return RolledBack, nil
 	}
 	return Unknown, nil

@@ -79,6 +79,15 @@ type receiptRow struct {
 	Number int64 `json:"-"`
 }
 
+// old returns the row that was overwritten.
+func (r *receiptRow) old() (manifest.Record, error) {
+	old, err := manifest.DecodeLine(r.Old)
+	if err != nil {
+		err = fmt.Errorf("%w: the old row of event_id %q: %w", ErrReceipt, clip(r.EventID), err)
+	}
+	return old, err
+}
+
 // receiptPending is on disk before the commit is asked for.
 type receiptPending struct {
 	Seq    int64         `json:"seq"`

@@ -101,8 +101,9 @@ func (r *UndoReport) NotReached() int64 {
 // rest then. The caller has called [HoldReceipt], but for a dry run.
 //
 // A transaction of the receipt that was never confirmed is looked up first, in
-// the journal table where there is one. Else its rows decide: those that are in
-// the target as it left them are taken to be its own.
+// the journal table where there is one. Without a line there its rows decide: those
+// that are in the target as it left them are taken to be its own, and are left
+// where the journal table should have had a line.
 //
 // The error is [ErrReceipt], [ErrOtherTarget], an [ErrConflict] when the target
 // would not take an old row back, ctx.Err(), or of the server. The report then
@@ -135,7 +136,10 @@ type undoing struct {
 	opts    UndoOptions
 	table   outbox.Table
 	log     *undoLog // nil in a dry run
-	report  UndoReport
+	// disputed says of the transaction at hand that rows of it are there and its line
+	// in the journal table is not. Then nothing of it is touched or noted.
+	disputed bool
+	report   UndoReport
 }
 
 func (u *undoing) run(ctx context.Context) (err error) {
@@ -182,10 +186,13 @@ func (u *undoing) transaction(ctx context.Context, t *ReceiptTransaction) error 
 	if t.State != Committed && t.State != Unknown || t.Rows.changed() == t.Undone.changed() {
 		return nil
 	}
+	u.disputed = false
 	if t.State == Unknown && t.Undone.changed() == 0 {
-		if state, err := u.settle(ctx, t); err != nil || state == RolledBack {
+		state, how, err := u.settle(ctx, t)
+		if err != nil || state == RolledBack {
 			return err
 		}
+		u.disputed = state == Unknown && how == byJournalTable
 	}
 	return receiptChunks(u.receipt, t, u.opts.RowsPerTransaction, func(rows []*receiptRow) error {
 		if err := ctx.Err(); err != nil {
@@ -211,11 +218,11 @@ func (u *undoing) transaction(ctx context.Context, t *ReceiptTransaction) error 
 
 // settle finds out what became of a transaction that was never confirmed, and
 // notes it: rows that a later restore inserts must not be taken for its own.
-func (u *undoing) settle(ctx context.Context, t *ReceiptTransaction) (State, error) {
+func (u *undoing) settle(ctx context.Context, t *ReceiptTransaction) (state State, how string, err error) {
 	u.report.Unconfirmed++
-	state, how, err := settleTransaction(ctx, u.db, u.receipt, t)
+	state, how, err = settleTransaction(ctx, u.db, u.receipt, t)
 	if err != nil {
-		return Unknown, fmt.Errorf("find out what became of transaction %d: %w", t.Seq, err)
+		return Unknown, how, fmt.Errorf("find out what became of transaction %d: %w", t.Seq, err)
 	}
 	u.opts.Logger.WarnContext(ctx, "the commit of a transaction was never confirmed, and was looked up",
 		"transaction", t.Seq, "batch_id", t.BatchID, "state", state.String(), "how", how)
@@ -223,23 +230,25 @@ func (u *undoing) settle(ctx context.Context, t *ReceiptTransaction) (State, err
 		u.report.Rows -= t.Rows.changed()
 	}
 	if state == Unknown || u.log == nil {
-		return state, nil
+		return state, how, nil
 	}
 	if err := u.log.start(); err != nil {
-		return state, err
+		return state, how, err
 	}
-	return state, u.log.write(receiptLine{Outcome: &receiptOutcome{Seq: t.Seq, State: state, Settled: how, At: u.log.stamp()}})
+	return state, how, u.log.write(receiptLine{Outcome: &receiptOutcome{Seq: t.Seq, State: state, Settled: how, At: u.log.stamp()}})
 }
 
 // note writes down what was taken back.
 func (u *undoing) note(t *ReceiptTransaction, done *undoneChunk) error {
-	if u.log == nil || len(done.rows) == 0 {
+	if u.log == nil || len(done.rows) == 0 || u.disputed {
 		return nil
 	}
 	return u.log.write(receiptLine{Undone: &receiptUndone{
 		Seq: t.Seq, Rows: done.rows, Inserted: done.Removed + done.Gone, Overwritten: done.PutBack + done.AlreadyBack, At: u.log.stamp(),
 	}})
 }
+
+const whyDisputed = "the journal table has no line of its transaction, which was never confirmed: it may be another's"
 
 // undoneChunk is what one transaction of an undo has done.
 type undoneChunk struct {
@@ -298,15 +307,21 @@ func (u *undoing) undo(ctx context.Context, conn *sql.Conn, app string, rows []*
 		case !there:
 			left("it was deleted since the restore")
 		case row.Outcome == Inserted && got != nil && got.RowHash() == row.RowHash:
-			remove = append(remove, row.EventID)
+			if u.disputed {
+				left(whyDisputed)
+			} else {
+				remove = append(remove, row.EventID)
+			}
 		case row.Outcome == Inserted:
 			left("it was changed since the restore")
 		default:
-			old, err := manifest.DecodeLine(row.Old)
+			old, err := row.old()
 			if err != nil {
-				return fmt.Errorf("%w: the old row of event_id %q: %w", ErrReceipt, clip(row.EventID), err)
+				return err
 			}
 			switch {
+			case got != nil && got.RowHash() == row.RowHash && u.disputed:
+				left(whyDisputed)
 			case got != nil && got.RowHash() == row.RowHash:
 				back = append(back, old)
 			case got != nil && got.RowHash() == old.RowHash():
