@@ -156,6 +156,9 @@ func (r *restorer) preflight(ctx context.Context) error {
 		found = []outbox.Problem{{Code: noTable, Detail: err.Error(), Fatal: true}}
 	case err != nil:
 		return err
+	case r.opts.CompareOnly:
+		r.report.ServerVersion = r.table.Server.Version
+		found = r.table.CheckReading()
 	default:
 		r.report.ServerVersion = r.table.Server.Version
 		settings, err := mysqldb.ReadSettings(ctx, conn)

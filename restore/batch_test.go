@@ -479,7 +479,7 @@ func TestBatchCancelledAtTheEnd(t *testing.T) {
 func TestOptions(t *testing.T) {
 	for _, opts := range []Options{
 		{WindowBytes: -1}, {StatementBytes: -1}, {MaxAttempts: -1}, {Method: 9},
-		{OnConflict: 3}, {OnConflict: -1}, {ConfirmOverwrite: 1}, {OnConflict: Skip, ConfirmOverwrite: 1}, {RelayQuery: "1) OR (1"},
+		{OnConflict: 3}, {OnConflict: -1}, {ConfirmOverwrite: 1}, {CompareOnly: true, OnConflict: Skip}, {OnConflict: Skip, ConfirmOverwrite: 1}, {RelayQuery: "1) OR (1"},
 	} {
 		if _, err := opts.withDefaults(); err == nil {
 			t.Errorf("%+v is taken", opts)

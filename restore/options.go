@@ -27,6 +27,10 @@ type Options struct {
 	Table string
 	// DryRun does everything up to the first write, and then nothing more.
 	DryRun bool
+	// CompareOnly is a DryRun that looks whether the rows are in the target, and at
+	// nothing that matters to writing alone: no trigger, key, width or engine stands
+	// in the way, and nothing is rehearsed. It goes with Fail.
+	CompareOnly bool
 	// StrictPayload takes a payload that the server spells otherwise for a
 	// difference, although its value is the same under exact decimal arithmetic.
 	StrictPayload bool
@@ -108,6 +112,8 @@ func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.OnConflict < Fail || o.OnConflict > Overwrite:
 		return o, fmt.Errorf("restore options: unknown %s", o.OnConflict)
+	case o.CompareOnly && o.OnConflict != Fail:
+		return o, errors.New("restore options: rows are only compared, so that no conflict is resolved")
 	case o.ConfirmOverwrite != 0 && o.OnConflict != Overwrite:
 		return o, errors.New("restore options: rows to overwrite are confirmed, and none may be")
 	}
@@ -115,6 +121,7 @@ func (o Options) withDefaults() (Options, error) {
 	if err := CheckRelayQuery(o.RelayQuery); err != nil {
 		return o, fmt.Errorf("restore options: %w", err)
 	}
+	o.DryRun = o.DryRun || o.CompareOnly
 	o.Table = cmp.Or(o.Table, outbox.DefaultTable)
 	o.WindowBytes = cmp.Or(o.WindowBytes, DefaultWindowBytes)
 	o.MaxAttempts = cmp.Or(o.MaxAttempts, DefaultMaxAttempts)

@@ -53,7 +53,7 @@ const (
 // stage makes the table for the rehearsal, if there is to be one, before the
 // transaction begins: some servers refuse it inside of one (1787, with GTIDs).
 func (a *attempt) stage(ctx context.Context) error {
-	if a.opts.Scratch || a.opts.Rehearsed || a.rehearsed || a.proven() {
+	if a.opts.Scratch || a.opts.Rehearsed || a.opts.CompareOnly || a.rehearsed || a.proven() {
 		return nil
 	}
 	_, err := a.conn.ExecContext(ctx, "CREATE TEMPORARY TABLE "+mysqldb.QuoteName(rehearsalTable)+" LIKE "+mysqldb.QuoteName(a.table.Name))

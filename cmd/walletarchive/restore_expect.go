@@ -28,7 +28,7 @@ func expecting(c *cli.Context, opts *restore.Options) (bool, error) {
 			return false, usagef("--%s: nothing is restored, so leave --%s out", expectRestoredFlag, f)
 		}
 	}
-	opts.DryRun = true
+	opts.DryRun, opts.CompareOnly = true, true
 	return true, nil
 }
 
