@@ -52,6 +52,9 @@ type UndoReport struct {
 	Target TargetIdentity `json:"target"` // of the receipt
 	DryRun bool           `json:"dry_run"`
 	Rows   int64          `json:"rows"` // inserted or overwritten by the restore
+	// ReceiptEnded is false for the receipt of a run that was killed and never gone on
+	// with, and for a copy that was cut off: what it does not name is not undone.
+	ReceiptEnded bool `json:"receipt_ended"`
 	// Unconfirmed transactions were sent to be committed and nobody has heard the
 	// answer. Those that turned out to be rolled back are not in Rows.
 	Unconfirmed int64 `json:"unconfirmed_transactions"`
@@ -82,9 +85,9 @@ type LeftRow struct {
 }
 
 // Complete reports whether the target is, as far as the receipt goes, as it was
-// before the restore. It is false after a dry run.
+// before the restore. It is false after a dry run, and when the receipt has no end.
 func (r *UndoReport) Complete() bool {
-	return !r.DryRun && r.LeftCount == 0 && r.NotReached() == 0
+	return !r.DryRun && r.ReceiptEnded && r.LeftCount == 0 && r.NotReached() == 0
 }
 
 // NotReached counts the rows that an error came before.
@@ -116,7 +119,7 @@ func Undo(ctx context.Context, db *sql.DB, r *Receipt, opts UndoOptions) (UndoRe
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	u := &undoing{db: db, receipt: r, opts: opts, report: UndoReport{
-		RunID: r.Header.RunID, Ticket: r.Header.Ticket, Target: r.Header.Target, DryRun: opts.DryRun, Left: []LeftRow{},
+		RunID: r.Header.RunID, Ticket: r.Header.Ticket, Target: r.Header.Target, DryRun: opts.DryRun, ReceiptEnded: r.Ended, Left: []LeftRow{},
 	}}
 	if opts.Now == nil {
 		u.opts.Now = time.Now

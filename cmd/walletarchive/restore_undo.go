@@ -18,6 +18,9 @@ import (
 
 const anyServerFlag = "any-server"
 
+// errNoEnd says that an undo did all it could, which may not be all.
+var errNoEnd = errors.New("the receipt has no end: what it names was taken back, and whether it names all is not known")
+
 func restoreUndoCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "undo",
@@ -141,6 +144,9 @@ type undoDocument struct {
 
 // printUndo prints what an undo has done and returns what the run ends with.
 func (p *program) printUndo(c *cli.Context, r *restore.Receipt, rep *restore.UndoReport, err error) error {
+	if err == nil && !rep.ReceiptEnded && !rep.DryRun && rep.LeftCount == 0 {
+		err = errNoEnd
+	}
 	if c.Bool(jsonFlag) {
 		d := undoDocument{
 			Schema: "walletarchive.restore_undo/v1", Tool: tool(), Receipt: r.Path, StartedAt: r.Header.StartedAt, Operator: r.Header.Operator,
@@ -176,6 +182,9 @@ func (p *program) printUndoText(r *restore.Receipt, rep *restore.UndoReport) {
 	line("target", "%s", rep.Target)
 	if rep.Unconfirmed > 0 {
 		line("note", "%s never confirmed and looked up in the target", report.Plural(rep.Unconfirmed, "transaction"))
+	}
+	if !rep.ReceiptEnded {
+		line("note", "this receipt has no end: its run was killed, or this is a copy that was cut off, and rows that it does not name stay")
 	}
 	verb := ""
 	if rep.DryRun {

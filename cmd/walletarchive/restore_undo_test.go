@@ -112,6 +112,43 @@ func TestRestoreUndoCommand(t *testing.T) {
 	})
 }
 
+// TestRestoreUndoOfACutReceipt undoes by a copy of a receipt that breaks off in
+// the rows of the second batch.
+func TestRestoreUndoOfACutReceipt(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
+		db, dsn := s.NewDB(t)
+		outboxtest.Exec(t, db, outbox.Schema(outbox.DefaultTable, ""))
+		t.Setenv("WALLETARCHIVE_TARGET_DSN", dsn)
+		a := newArchive(t, 2, 20)
+		dir := t.TempDir()
+		receipt, cut := filepath.Join(dir, "receipt"), filepath.Join(dir, "cut")
+		runs(t, exitOK, "restore", "--store", a.url, "--receipt", a.receipts, "--journal", receipt)
+		text, err := os.ReadFile(receipt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.SplitAfter(string(text), "\n")
+		if err := os.WriteFile(cut, []byte(strings.Join(lines[:35], "")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, _ := runs(t, exitOK, "restore", "undo", "--dry-run", cut)
+		if !strings.Contains(out, "note       this receipt has no end") {
+			t.Errorf("dry run:\n%s", out)
+		}
+		out, _ = runs(t, exitUnfinished, "restore", "undo", "--yes", "--json", cut)
+		if !strings.Contains(out, `"complete": false`) || !strings.Contains(out, `"receipt_ended": false`) || !strings.Contains(out, `"removed": 20`) || !strings.Contains(out, "has no end") {
+			t.Errorf("undo:\n%s", out)
+		}
+		if n := count(t, db, "SELECT COUNT(*) FROM wallet_outbox"); n != 20 {
+			t.Errorf("%d rows, want those of the batch that the copy does not have", n)
+		}
+		out, _ = runs(t, exitOK, "restore", "undo", "--yes", "--json", receipt)
+		if !strings.Contains(out, `"complete": true`) || count(t, db, "SELECT COUNT(*) FROM wallet_outbox") != 0 {
+			t.Errorf("undo by the whole receipt:\n%s", out)
+		}
+	})
+}
+
 // killRows is how many rows TestRestoreKilled restores; the environment asks for
 // more.
 func killRows(t *testing.T) (batches, rows int) {
