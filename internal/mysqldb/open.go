@@ -71,6 +71,9 @@ var pinned = map[string]string{
 // be asked for by the server, and parameters interpolated by the client (exact
 // under this charset and sql_mode, and one round trip instead of three).
 //
+// Errors of statements name the key or column, and leave out the value of a row
+// that the server quotes.
+//
 // The error is [ErrBadDSN] before anything is contacted, [ErrWarningsHidden], or
 // what connecting gave; none holds a password. The caller closes the pool.
 func Open(ctx context.Context, dsn string, opts Options) (*sql.DB, error) {
@@ -83,7 +86,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*sql.DB, error) {
 	if err != nil {
 		return nil, ErrBadDSN // its text may quote the DSN
 	}
-	db := sql.OpenDB(connector)
+	db := sql.OpenDB(quietConnector{connector})
 	db.SetMaxOpenConns(opts.MaxConns)
 	db.SetMaxIdleConns(max(opts.MaxConns, 4))
 	if err := db.PingContext(ctx); err != nil {

@@ -106,7 +106,9 @@ func parseVersion(version string) (Server, error) {
 type Warning struct {
 	Level   string // Note, Warning or Error
 	Code    uint16
-	Message string
+	Message string // without the value of a row that the server may quote
+	// Whole is the message as the server gave it, with the value; not to be shown.
+	Whole string
 }
 
 // String returns the line as one.
@@ -127,9 +129,10 @@ func Warnings(ctx context.Context, session Queryer) ([]Warning, error) {
 	var all []Warning
 	for rows.Next() {
 		var w Warning
-		if err := rows.Scan(&w.Level, &w.Code, &w.Message); err != nil {
+		if err := rows.Scan(&w.Level, &w.Code, &w.Whole); err != nil {
 			return nil, fmt.Errorf("show warnings: %w", err)
 		}
+		w.Message = quiet(w.Code, w.Whole)
 		all = append(all, w)
 	}
 	if err := rows.Err(); err != nil {

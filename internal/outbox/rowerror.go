@@ -133,7 +133,7 @@ func (w *Writer) warningError(ctx context.Context, warnings []mysqldb.Warning) e
 	// from it.
 	x := warnings[max(0, slices.IndexFunc(warnings, func(x mysqldb.Warning) bool { return isDuplicate(x.Code) }))]
 	e := &WarningError{Code: x.Code, Message: x.Message, Others: len(warnings) - 1}
-	e.EventID, e.Row, e.Column = w.locate(ctx, x.Message)
+	e.EventID, e.Row, e.Column = w.locate(ctx, x.Whole)
 	return fmt.Errorf("write to table %s: %w", w.table.Name, e)
 }
 
