@@ -28,7 +28,11 @@ type UndoOptions struct {
 	DryRun bool
 	// AnyServer takes a server that says it is another one, such as a replica that
 	// was promoted. Rows are told by their hashes all the same.
-	AnyServer          bool
+	AnyServer bool
+	// AllowTriggers undoes although triggers of the table run, and AllowCascades
+	// although foreign keys change rows of other tables. What they do is not undone.
+	AllowTriggers      bool
+	AllowCascades      bool
 	RowsPerTransaction int // 0 means DefaultUndoRows
 	MaxAttempts        int // of each transaction; 0 means DefaultMaxAttempts
 	// Pause, when not nil, is called after each transaction with the number of
@@ -55,6 +59,8 @@ type UndoReport struct {
 	// ReceiptEnded is false for the receipt of a run that was killed and never gone on
 	// with, and for a copy that was cut off: what it does not name is not undone.
 	ReceiptEnded bool `json:"receipt_ended"`
+	// SideEffects are what the target does beside the undo, allowed or not.
+	SideEffects []SideEffect `json:"side_effects"`
 	// Unconfirmed transactions were sent to be committed and nobody has heard the
 	// answer. Those that turned out to be rolled back are not in Rows.
 	Unconfirmed int64 `json:"unconfirmed_transactions"`
@@ -108,7 +114,8 @@ func (r *UndoReport) NotReached() int64 {
 // that are in the target as it left them are taken to be its own, and are left
 // where the journal table should have had a line.
 //
-// The error is [ErrReceipt], [ErrOtherTarget], an [ErrConflict] when the target
+// The error is [ErrReceipt], [ErrOtherTarget], [ErrSideEffects] (of a dry run when
+// it has looked at everything), an [ErrConflict] when the target
 // would not take an old row back, ctx.Err(), or of the server. The report then
 // says what was done before it, each transaction whole.
 func Undo(ctx context.Context, db *sql.DB, r *Receipt, opts UndoOptions) (UndoReport, error) {
@@ -119,7 +126,7 @@ func Undo(ctx context.Context, db *sql.DB, r *Receipt, opts UndoOptions) (UndoRe
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	u := &undoing{db: db, receipt: r, opts: opts, report: UndoReport{
-		RunID: r.Header.RunID, Ticket: r.Header.Ticket, Target: r.Header.Target, DryRun: opts.DryRun, ReceiptEnded: r.Ended, Left: []LeftRow{},
+		RunID: r.Header.RunID, Ticket: r.Header.Ticket, Target: r.Header.Target, DryRun: opts.DryRun, ReceiptEnded: r.Ended, Left: []LeftRow{}, SideEffects: []SideEffect{},
 	}}
 	if opts.Now == nil {
 		u.opts.Now = time.Now
@@ -170,7 +177,15 @@ func (u *undoing) run(ctx context.Context) (err error) {
 	if u.table, err = outbox.Describe(ctx, u.db, want.Table); err != nil {
 		return err
 	}
+	standing := u.receipt.Standing()
+	if u.report.SideEffects, err = sideEffects(ctx, u.db, &u.table, standing.Inserted > 0, standing.Overwritten > 0); err != nil {
+		return err
+	}
+	refused := u.opts.refusal(u.report.SideEffects)
 	if !u.opts.DryRun {
+		if refused != nil {
+			return refused
+		}
 		if u.log, err = openUndoLog(u.receipt, u.opts.Tool, u.opts.Operator, u.opts.Now); err != nil {
 			return err
 		}
@@ -181,7 +196,7 @@ func (u *undoing) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	return nil
+	return refused
 }
 
 // transaction undoes one transaction of the restore.

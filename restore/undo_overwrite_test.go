@@ -86,7 +86,7 @@ func TestUndoRefusesAServerThatChangesAnOldRow(t *testing.T) {
 		opts.OnConflict, opts.ConfirmOverwrite = Overwrite, 1
 		journaled(t, db, open(t, rows, nil), j, opts)
 		mustExec(t, db, "CREATE TRIGGER meddle BEFORE UPDATE ON wallet_outbox FOR EACH ROW SET NEW.worker_id = 'meddled'")
-		_, err := Undo(t.Context(), db, readReceipt(t, path), UndoOptions{})
+		_, err := Undo(t.Context(), db, readReceipt(t, path), UndoOptions{AllowTriggers: true})
 		var refused *RefusedError
 		if !errors.As(err, &refused) || !errors.Is(err, ErrConflict) || refused.EventID != rows[1].EventID {
 			t.Errorf("error %v", err)

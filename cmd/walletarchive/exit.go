@@ -90,6 +90,7 @@ var outcomeRules = []struct {
 	{report.TargetDiffers, is(ledger.ErrReadBack)},
 	{report.TargetDiffers, is(restore.ErrConflict)},
 	{report.TargetDiffers, is(restore.ErrOtherTarget)},
+	{report.TargetDiffers, is(restore.ErrSideEffects)},
 	{report.NoBatch, is(verify.ErrNoBatch)},
 	{report.NoBatch, is(ledger.ErrNoReceipt)},
 	{report.NoBatch, is(errNothing)},

@@ -73,6 +73,7 @@ func TestExitCode(t *testing.T) {
 		{"another run", wrapped(ledger.ErrLocked), false, exitLocked},
 		{"another run with this journal", wrapped(restore.ErrJournalBusy), false, exitLocked},
 		{"a receipt of another target", wrapped(restore.ErrOtherTarget), false, exitTarget},
+		{"an undo that triggers would join", wrapped(restore.ErrSideEffects), false, exitTarget},
 		{"a lock that was lost", wrapped(ledger.ErrLockLost), false, exitUnfinished},
 		{"an outcome that is not known", wrapped(ledger.ErrOutcomeUnknown), false, exitUnfinished},
 		{"no such batch", wrapped(verify.ErrNoBatch), false, exitNoBatch},

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -16,7 +17,10 @@ import (
 	"github.com/hyapp/walletarchive/restore"
 )
 
-const anyServerFlag = "any-server"
+const (
+	anyServerFlag     = "any-server"
+	allowCascadesFlag = "allow-cascades"
+)
 
 // errNoEnd says that an undo did all it could, which may not be all.
 var errNoEnd = errors.New("the receipt has no end: what it names was taken back, and whether it names all is not known")
@@ -31,6 +35,8 @@ func restoreUndoCommand(p *program) *cli.Command {
 		Flags: flags(dsnFlags(targetDSNFlag, "the target"), []cli.Flag{
 			&cli.BoolFlag{Name: dryRunFlag, Usage: "say what would be done and change nothing", DisableDefaultText: true},
 			&cli.BoolFlag{Name: anyServerFlag, Usage: "take a server that says it is another one, such as a replica that was promoted", DisableDefaultText: true},
+			&cli.BoolFlag{Name: allowTriggersFlag, Usage: "undo although triggers of the table will run", DisableDefaultText: true},
+			&cli.BoolFlag{Name: allowCascadesFlag, Usage: "undo although foreign keys will change rows of other tables", DisableDefaultText: true},
 		}, yesFlags(), throttleFlags(), jsonFlags(), progressFlags(), logFlags()),
 		CustomHelpTemplate: codes(exitTarget, exitLocked),
 		Action: p.action(func(ctx context.Context, c *cli.Context) error {
@@ -65,6 +71,7 @@ func (p *program) undoOptions(c *cli.Context) (o undoOptions, err error) {
 		return o, err
 	}
 	o.UndoOptions = restore.UndoOptions{DryRun: c.Bool(dryRunFlag), AnyServer: c.Bool(anyServerFlag), Tool: tool(), Operator: operator(""), Logger: p.log}
+	o.AllowTriggers, o.AllowCascades = c.Bool(allowTriggersFlag), c.Bool(allowCascadesFlag)
 	if o.yes = c.Bool(yesFlag); !o.DryRun && !o.yes && !mayAsk() {
 		return o, usagef("nobody can be asked here: give --%s or --%s", yesFlag, dryRunFlag)
 	}
@@ -185,6 +192,9 @@ func (p *program) printUndoText(r *restore.Receipt, rep *restore.UndoReport) {
 	}
 	if !rep.ReceiptEnded {
 		line("note", "this receipt has no end: its run was killed, or this is a copy that was cut off, and rows that it does not name stay")
+	}
+	for _, e := range rep.SideEffects {
+		line("beside", "%s", strings.TrimSpace(e.Kind+" "+e.Name)+": "+e.Detail)
 	}
 	verb := ""
 	if rep.DryRun {

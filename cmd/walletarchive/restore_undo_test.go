@@ -142,7 +142,15 @@ func TestRestoreUndoOfACutReceipt(t *testing.T) {
 		if n := count(t, db, "SELECT COUNT(*) FROM wallet_outbox"); n != 20 {
 			t.Errorf("%d rows, want those of the batch that the copy does not have", n)
 		}
-		out, _ = runs(t, exitOK, "restore", "undo", "--yes", "--json", receipt)
+		outboxtest.Exec(t, db, "CREATE TABLE counted (n INT NOT NULL)")
+		outboxtest.Exec(t, db, "CREATE TRIGGER count_it AFTER DELETE ON wallet_outbox FOR EACH ROW INSERT INTO counted VALUES (1)")
+		for _, how := range []string{"--dry-run", "--yes"} {
+			out, _ = runs(t, exitTarget, "restore", "undo", how, "--allow-cascades", receipt)
+			if !strings.Contains(out, "beside     trigger count_it: runs after DELETE") || count(t, db, "SELECT COUNT(*) FROM wallet_outbox") != 20 {
+				t.Errorf("%s with a trigger:\n%s", how, out)
+			}
+		}
+		out, _ = runs(t, exitOK, "restore", "undo", "--yes", "--json", "--allow-triggers", receipt)
 		if !strings.Contains(out, `"complete": true`) || count(t, db, "SELECT COUNT(*) FROM wallet_outbox") != 0 {
 			t.Errorf("undo by the whole receipt:\n%s", out)
 		}
