@@ -41,8 +41,8 @@ type JournalOptions struct {
 	Ticket   string // "" when there is none
 	Target   TargetIdentity
 	// Table is a table in the database of the target that takes a line of each
-	// transaction, in that transaction; it is made when it is not there. "" has
-	// none.
+	// transaction, in that transaction; it is made on a further connection when it
+	// is not there, once there is something to commit. "" has none.
 	Table  string
 	Now    func() time.Time // nil means time.Now
 	Logger *slog.Logger     // nil discards
@@ -56,6 +56,7 @@ type JournalOptions struct {
 // It is not safe for concurrent use; the hooks of a batch call it one at a time.
 type Journal struct {
 	opts    JournalOptions
+	db      *sql.DB // of the target
 	file    *os.File
 	out     *bufio.Writer
 	header  ReceiptHeader
@@ -65,6 +66,7 @@ type Journal struct {
 	seq     int64
 	err     error // of the file; then every call returns it
 	buf     []byte
+	tabled  bool // the journal table is there
 
 	// Of the transaction at hand.
 	sum       hash.Hash
@@ -97,7 +99,7 @@ func OpenJournal(ctx context.Context, db *sql.DB, opts JournalOptions) (*Journal
 	if opts.Path == "" || opts.PlanID == "" || opts.Operator == "" || opts.Target.Table == "" {
 		return nil, errors.New("journal options: path, plan, operator or target is missing")
 	}
-	j := &Journal{opts: opts, sum: sha256.New()}
+	j := &Journal{opts: opts, db: db, sum: sha256.New()}
 	f, err := os.OpenFile(opts.Path, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
 	created := err == nil
 	if errors.Is(err, fs.ErrExist) {
@@ -131,7 +133,7 @@ func (j *Journal) open(ctx context.Context, db *sql.DB, created bool) error {
 		return err
 	}
 	if created || info.Size() == 0 { // a run that was killed before its first line
-		if err := j.begin(ctx, db); err != nil {
+		if err := j.begin(); err != nil {
 			return err
 		}
 		return syncDir(filepath.Dir(j.opts.Path))
@@ -141,12 +143,12 @@ func (j *Journal) open(ctx context.Context, db *sql.DB, created bool) error {
 		if err := j.file.Truncate(0); err != nil {
 			return err
 		}
-		return j.begin(ctx, db)
+		return j.begin()
 	}
 	return err
 }
 
-func (j *Journal) begin(ctx context.Context, db *sql.DB) error {
+func (j *Journal) begin() error {
 	id := make([]byte, 16)
 	if _, err := rand.Read(id); err != nil {
 		return err
@@ -154,11 +156,6 @@ func (j *Journal) begin(ctx context.Context, db *sql.DB) error {
 	j.header = ReceiptHeader{
 		Schema: ReceiptSchema, RunID: hex.EncodeToString(id), PlanID: j.opts.PlanID, Tool: j.opts.Tool,
 		Operator: j.opts.Operator, Ticket: j.opts.Ticket, StartedAt: j.now(), Target: j.opts.Target, JournalTable: j.opts.Table,
-	}
-	if j.header.JournalTable != "" {
-		if err := createJournalTable(ctx, db, j.header.JournalTable); err != nil {
-			return err
-		}
 	}
 	return j.write(receiptLine{Header: &j.header}, true)
 }
@@ -221,7 +218,16 @@ func (j *Journal) RunID() string { return j.header.RunID }
 func (j *Journal) Hooks(appCode string, id manifest.BatchID) Hooks {
 	return Hooks{
 		Begin: func(context.Context) error { return j.beginTransaction(appCode, id) },
-		Row:   func(_ context.Context, o RowOutcome) error { return j.row(o) },
+		Row: func(ctx context.Context, o RowOutcome) error {
+			// A row was written, so that nothing stands in the way any more; and nobody
+			// should wait for all of them to hear that the table cannot be made.
+			if o.Outcome == Inserted || o.Outcome == Overwritten {
+				if err := j.needTable(ctx); err != nil {
+					return err
+				}
+			}
+			return j.row(o)
+		},
 		BeforeCommit: func(ctx context.Context, tx mysqldb.Session) error {
 			if err := j.hashRespelled(ctx, tx, appCode); err != nil {
 				return err
@@ -314,9 +320,25 @@ func (j *Journal) hashRespelled(ctx context.Context, tx mysqldb.Session, appCode
 	return nil
 }
 
+// needTable makes the journal table when it is not there, on a connection of its
+// own: to make one commits.
+func (j *Journal) needTable(ctx context.Context) error {
+	if j.header.JournalTable == "" || j.tabled {
+		return nil
+	}
+	if err := createJournalTable(ctx, j.db, j.header.JournalTable); err != nil {
+		return err
+	}
+	j.tabled = true
+	return nil
+}
+
 // prepare makes the transaction pending: durable here before it can be there.
 func (j *Journal) prepare(ctx context.Context, tx mysqldb.Session, appCode string, id manifest.BatchID) error {
 	p := &receiptPending{Seq: j.seq, Counts: j.counts, SHA256: manifest.Hash(j.sum.Sum(nil))}
+	if err := j.needTable(ctx); err != nil {
+		return err
+	}
 	if j.header.JournalTable != "" {
 		if err := insertJournalRow(ctx, tx, &j.header, p, appCode, id, j.opts.Now()); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -476,6 +477,29 @@ func TestJournalLeavesForeignFiles(t *testing.T) {
 			t.Errorf("%s is written to", other)
 		}
 	}
+}
+
+// TestJournalTableThatCannotBeMade undoes the batch at its first row.
+func TestJournalTableThatCannotBeMade(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
+		db := newTarget(t, s)
+		o := journalOptions(t, db, filepath.Join(t.TempDir(), "receipt"))
+		o.Table = strings.Repeat("x", 65)
+		j := openJournal(t, db, o)
+		v := open(t, records(3), nil)
+		opts := testOptions(t)
+		opts.Hooks = append(opts.Hooks, j.Hooks(app, v.Manifest().BatchID))
+		r, err := Batch(t.Context(), v, db, opts)
+		if err == nil || !strings.Contains(err.Error(), "make the journal table") || r.State != RolledBack {
+			t.Errorf("state %s, %v", r.State, err)
+		}
+		if err := errors.Join(j.Settle(r.State), j.Close(false)); err != nil {
+			t.Error(err)
+		}
+		if n := len(contents(t, db)); n != 0 {
+			t.Errorf("%d rows are there", n)
+		}
+	})
 }
 
 // A journal holds rows, so that nobody else may read it, whoever made the file.
