@@ -46,6 +46,8 @@ var pinned = map[string]string{
 	"sql_mode":   "'" + sqlMode + "'",
 	"time_zone":  "'+00:00'",
 	"autocommit": "1",
+	// A COMMIT ends a transaction, and neither begins one nor ends the connection.
+	"completion_type": "0",
 	// A server-wide limit would shorten every result without a word.
 	"sql_select_limit": "18446744073709551615",
 	// Without it a note may exist and not be shown. max_error_count would belong
@@ -66,10 +68,11 @@ var pinned = map[string]string{
 // of github.com/go-sql-driver/mysql), after one of them has answered.
 //
 // These settings are pinned on every connection and override those of the DSN:
-// charset utf8mb4, strict sql_mode, time_zone +00:00, no result limit, notes
-// counted as warnings, parseTime off, one statement a call, no local file may
-// be asked for by the server, and parameters interpolated by the client (exact
-// under this charset and sql_mode, and one round trip instead of three).
+// charset utf8mb4, strict sql_mode, time_zone +00:00, no result limit, no
+// chained transactions, notes counted as warnings, parseTime off, one statement
+// a call, no local file may be asked for by the server, and parameters
+// interpolated by the client (exact under this charset and sql_mode, and one
+// round trip instead of three).
 //
 // Errors of statements name the key or column, and leave out the value of a row
 // that the server quotes.

@@ -32,21 +32,21 @@ func conns(t *testing.T, db *sql.DB, n int) []*sql.Conn {
 func TestEveryConnectionHasTheSettings(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
 		_, dsn := s.NewDB(t)
-		db, err := mysqldb.Open(t.Context(), dsn+"?sql_mode=''&time_zone='%2B08:00'&character_set_results=latin1&sql_select_limit=1&charset=latin1", mysqldb.Options{})
+		db, err := mysqldb.Open(t.Context(), dsn+"?sql_mode=''&time_zone='%2B08:00'&character_set_results=latin1&sql_select_limit=1&charset=latin1&completion_type=2&@@session.completion_type=1", mysqldb.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer db.Close()
 		for _, c := range conns(t, db, 3) {
-			var mode, zone, client, results, connection string
+			var mode, zone, client, results, connection, completion string
 			var limit uint64
-			err := c.QueryRowContext(t.Context(), "SELECT @@sql_mode, @@time_zone, @@character_set_client, @@character_set_results, @@character_set_connection, @@sql_select_limit").
-				Scan(&mode, &zone, &client, &results, &connection, &limit)
+			err := c.QueryRowContext(t.Context(), "SELECT @@sql_mode, @@time_zone, @@character_set_client, @@character_set_results, @@character_set_connection, @@sql_select_limit, @@completion_type").
+				Scan(&mode, &zone, &client, &results, &connection, &limit, &completion)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !strings.Contains(mode, "STRICT_ALL_TABLES") || zone != "+00:00" || client != "utf8mb4" || results != "utf8mb4" || connection != "utf8mb4" || limit != 1<<64-1 {
-				t.Errorf("session: sql_mode %s, time_zone %s, charsets %s %s %s, limit %d", mode, zone, client, results, connection, limit)
+			if !strings.Contains(mode, "STRICT_ALL_TABLES") || zone != "+00:00" || client != "utf8mb4" || results != "utf8mb4" || connection != "utf8mb4" || limit != 1<<64-1 || completion != "NO_CHAIN" {
+				t.Errorf("session: sql_mode %s, time_zone %s, charsets %s %s %s, limit %d, completion_type %s", mode, zone, client, results, connection, limit, completion)
 			}
 		}
 	})
