@@ -52,11 +52,18 @@ func ParseOnConflict(word string) (OnConflict, error) {
 type OverwriteError struct {
 	Table            string
 	Found, Confirmed int64
+	// Before is how many rows an earlier run of the same restore has overwritten,
+	// which going on may count among those that were confirmed; 0 for none.
+	Before int64
 }
 
 // Error names both numbers.
 func (e *OverwriteError) Error() string {
-	return fmt.Sprintf("%d rows in table %s would be overwritten, and %d were confirmed", e.Found, e.Table, e.Confirmed)
+	before := ""
+	if e.Before > 0 {
+		before = fmt.Sprintf(" (after %d by an earlier run of this receipt)", e.Before)
+	}
+	return fmt.Sprintf("%d rows in table %s would be overwritten%s, and %d were confirmed", e.Found, e.Table, before, e.Confirmed)
 }
 
 // Is reports ErrConflict.

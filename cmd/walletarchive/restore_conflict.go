@@ -137,30 +137,32 @@ func (r *restoring) survey(ctx context.Context, db *sql.DB, whole []verified) ([
 	return all, nil
 }
 
-// confirm compares the number of rows that would be overwritten, done says how
-// many of them an earlier run has, with the number that was confirmed, and
-// returns that of each batch. Without an error nothing stands in the way of any
+// confirm compares the number of rows that would be overwritten with the number
+// that was confirmed, and returns that of each batch. An earlier run of the same
+// receipt has overwritten done rows: who goes on where it was stopped has confirmed
+// them, too, and who has counted anew since has not. Without an error nothing stands in the way of any
 // batch; with one, every batch has been printed.
 func (r *restoring) confirm(ctx context.Context, db *sql.DB, whole []verified, done int64) ([]int64, error) {
 	all, err := r.survey(ctx, db, whole)
 	if err != nil {
 		return nil, errors.Join(err, r.leave(whole, "nothing was written: the target could not be compared"))
 	}
-	found, refused := done, false
+	found, refused := int64(0), false
 	counts := make([]int64, len(all))
 	for i, s := range all {
 		counts[i] = s.found.ConflictCount
 		found += counts[i]
 		refused = refused || s.err != nil
 	}
-	if refused || found != r.over.confirmed {
-		number := &restore.OverwriteError{Table: r.opts.Table, Found: found, Confirmed: r.over.confirmed}
+	confirmed := found == r.over.confirmed || found+done == r.over.confirmed
+	if refused || !confirmed {
+		number := &restore.OverwriteError{Table: r.opts.Table, Found: found, Confirmed: r.over.confirmed, Before: done}
 		for _, s := range all {
 			b := restoredBatch(s.verified, s.found, s.err)
 			b.Notes = append(b.Notes, "nothing was written")
 			if s.err == nil {
 				b.Outcome = report.TargetDiffers
-				if found != r.over.confirmed {
+				if !confirmed {
 					b.Faults = append(b.Faults, report.Fault{Check: "confirm_overwrite", Object: r.opts.Table, Detail: number.Error()})
 				} else {
 					b.Outcome = report.Unfinished

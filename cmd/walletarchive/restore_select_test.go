@@ -158,6 +158,50 @@ func TestRestoreOnConflict(t *testing.T) {
 	})
 }
 
+// TestConfirmOverwriteAgain counts rows that were overwritten before and differ
+// once more, with the same receipt: none of them twice.
+func TestConfirmOverwriteAgain(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
+		db, exec := newOutbox(t, s)
+		a := newArchive(t, 2, 5)
+		receipt := filepath.Join(t.TempDir(), "receipt")
+		runs(t, exitOK, "restore", "--store", a.url, "--receipt", a.receipts)
+		change := func(where string) { exec("UPDATE " + outbox.DefaultTable + " SET user_id = 99 WHERE " + where) }
+		overwrite := func(code int, n string) string {
+			t.Helper()
+			out, errs := runs(t, code, "restore", "--store", a.url, "--receipt", a.receipts, "--journal", receipt,
+				"--on-conflict", "overwrite", "--confirm-overwrite", n)
+			return out + errs
+		}
+		const differ = "SELECT COUNT(*) FROM " + outbox.DefaultTable + " WHERE user_id = 99"
+		change("event_id IN ('e0-001', 'e0-002', 'e1-001')")
+		overwrite(exitOK, "3")
+		overwrite(exitOK, "3") // the same command again, with nothing left to do
+		change("event_id IN ('e0-001', 'e1-001')")
+		for _, n := range []string{"0", "1", "3"} {
+			want := "2 rows in table wallet_outbox would be overwritten (after 3 by an earlier run of this receipt), and " + n + " were confirmed"
+			if out := overwrite(exitTarget, n); !strings.Contains(out, want) {
+				t.Errorf("%s confirmed:\n%s", n, out)
+			}
+		}
+		if n := count(t, db, differ); n != 2 {
+			t.Errorf("%d rows differ, want 2", n)
+		}
+		overwrite(exitOK, "2")
+		if n := count(t, db, differ); n != 0 {
+			t.Errorf("%d rows differ still", n)
+		}
+		runs(t, exitOK, "restore", "undo", "--yes", receipt) // as they were at first
+		if n := count(t, db, differ); n != 3 {
+			t.Errorf("%d rows differ after the undo, want 3", n)
+		}
+		overwrite(exitOK, "3")
+		if n := count(t, db, differ); n != 0 {
+			t.Errorf("%d rows differ still after the undo", n)
+		}
+	})
+}
+
 // What the relay would pick up is refused, and so are triggers.
 func TestRestoreRelay(t *testing.T) {
 	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
