@@ -82,7 +82,8 @@ type UndoReport struct {
 	Duration time.Duration `json:"-"`
 }
 
-// LeftRow is a row that was changed since the restore, and left.
+// LeftRow is a row that was changed since the restore, or that the target would
+// not take back.
 type LeftRow struct {
 	AppCode string  `json:"app_code"`
 	EventID string  `json:"event_id"`
@@ -104,10 +105,11 @@ func (r *UndoReport) NotReached() int64 {
 // Undo takes a restore back: it removes the rows that the receipt says were
 // inserted and that have the same hash still, and puts back the ones that were
 // overwritten, in short transactions, the last of the restore first. Each row is
-// looked at under a lock before it is touched. A row that was changed since is
-// left and reported, and is no error. What is taken back is noted in the receipt,
-// after each commit, so that Undo may be run again at any time: it is about the
-// rest then. The caller has called [HoldReceipt], but for a dry run.
+// looked at under a lock before it is touched. A row that was changed since, or
+// that the target would not take back, is left and reported, and is no error.
+// What is taken back is noted in the receipt, after each commit, so that Undo may
+// be run again at any time: it is about the rest then. The caller has called
+// [HoldReceipt], but for a dry run.
 //
 // A transaction of the receipt that was never confirmed is looked up first, in
 // the journal table where there is one. Without a line there its rows decide: those
@@ -115,9 +117,8 @@ func (r *UndoReport) NotReached() int64 {
 // where the journal table should have had a line.
 //
 // The error is [ErrReceipt], [ErrOtherTarget], [ErrSideEffects] (of a dry run when
-// it has looked at everything), an [ErrConflict] when the target
-// would not take an old row back, ctx.Err(), or of the server. The report then
-// says what was done before it, each transaction whole.
+// it has looked at everything), ctx.Err(), or of the server. The report then says
+// what was done before it, each transaction whole.
 func Undo(ctx context.Context, db *sql.DB, r *Receipt, opts UndoOptions) (UndoReport, error) {
 	began := time.Now()
 	opts.RowsPerTransaction = cmp.Or(opts.RowsPerTransaction, DefaultUndoRows)
@@ -149,7 +150,10 @@ type undoing struct {
 	// disputed says of the transaction at hand that rows of it are there and its line
 	// in the journal table is not. Then nothing of it is touched or noted.
 	disputed bool
-	report   UndoReport
+	// refused says of rows of the chunk at hand, by event_id, why the target would not
+	// take them back.
+	refused map[string]string
+	report  UndoReport
 }
 
 func (u *undoing) run(ctx context.Context) (err error) {
@@ -266,8 +270,6 @@ func (u *undoing) note(t *ReceiptTransaction, done *undoneChunk) error {
 	}})
 }
 
-const whyDisputed = "the journal table has no line of its transaction, which was never confirmed: it may be another's"
-
 // undoneChunk is what one transaction of an undo has done.
 type undoneChunk struct {
 	UndoReport
@@ -293,11 +295,16 @@ func (u *undoing) chunk(ctx context.Context, app string, rows []*receiptRow) (do
 			return done, err
 		}
 	}
+	u.refused = map[string]string{}
 	for n := 1; ; n++ {
 		err := inTransaction(ctx, u.db, !u.opts.DryRun, func(conn *sql.Conn) error {
 			done = undoneChunk{}
 			return u.undo(ctx, conn, app, rows, &done)
 		})
+		if errors.Is(err, errRefusedRows) {
+			n-- // it comes to an end, since it is about fewer rows each time
+			continue
+		}
 		if err == nil || n >= u.opts.MaxAttempts || ctx.Err() != nil || !mysqldb.IsConnLost(err) {
 			return done, err
 		}
@@ -325,8 +332,8 @@ func (u *undoing) undo(ctx context.Context, conn *sql.Conn, app string, rows []*
 		case !there:
 			left("it was deleted since the restore")
 		case row.Outcome == Inserted && got != nil && got.RowHash() == row.RowHash:
-			if u.disputed {
-				left(whyDisputed)
+			if why := u.whyLeft(row); why != "" {
+				left(why)
 			} else {
 				remove = append(remove, row.EventID)
 			}
@@ -337,9 +344,9 @@ func (u *undoing) undo(ctx context.Context, conn *sql.Conn, app string, rows []*
 			if err != nil {
 				return err
 			}
-			switch {
-			case got != nil && got.RowHash() == row.RowHash && u.disputed:
-				left(whyDisputed)
+			switch why := u.whyLeft(row); {
+			case got != nil && got.RowHash() == row.RowHash && why != "":
+				left(why)
 			case got != nil && got.RowHash() == row.RowHash:
 				back = append(back, old)
 			case got != nil && got.RowHash() == old.RowHash():
@@ -356,54 +363,15 @@ func (u *undoing) undo(ctx context.Context, conn *sql.Conn, app string, rows []*
 	if u.opts.DryRun {
 		return nil
 	}
-	n, err := outbox.Delete(ctx, conn, &u.table, app, remove)
-	if err == nil && n != int64(len(remove)) {
-		err = fmt.Errorf("the server deleted %d of %d rows that were locked", n, len(remove))
-	}
-	if err != nil {
+	refused := len(u.refused)
+	if err := u.remove(ctx, conn, app, remove); err != nil {
 		return err
 	}
-	return u.putBack(ctx, conn, app, back, done)
-}
-
-// putBack writes the old rows and reads them back.
-func (u *undoing) putBack(ctx context.Context, conn *sql.Conn, app string, back []manifest.Record, done *undoneChunk) error {
-	if len(back) == 0 {
-		return nil
+	if err := u.putBack(ctx, conn, app, back, done); err != nil {
+		return err
 	}
-	ids := make([]string, len(back))
-	byID := make(map[string]*manifest.Record, len(back))
-	for i := range back {
-		ids[i], byID[back[i].EventID] = back[i].EventID, &back[i]
-		if _, err := outbox.Update(ctx, conn, &u.table, &back[i]); err != nil {
-			if mysqldb.IsRetryable(err) || mysqldb.IsConnLost(err) || ctx.Err() != nil {
-				return err
-			}
-			return &RefusedError{Table: u.table.Name, EventID: back[i].EventID, Err: err}
-		}
-	}
-	var c comparer
-	for got, err := range outbox.ReadByKeys(ctx, conn, &u.table, app, ids) {
-		if err != nil {
-			return err
-		}
-		old := byID[got.EventID]
-		if old == nil {
-			continue
-		}
-		delete(byID, got.EventID)
-		like, changes, err := c.compare(&manifest.Row{Record: *old, LeafHash: c.leaf(old)}, got)
-		switch {
-		case err != nil:
-			return err
-		case like == differs:
-			return &RefusedError{Table: u.table.Name, EventID: got.EventID, Columns: changes, Err: ErrChanged}
-		case like == sameValue:
-			done.Respelled++
-		}
-	}
-	for id := range byID {
-		return &RefusedError{Table: u.table.Name, EventID: id, Err: ErrRowMissing}
+	if len(u.refused) > refused {
+		return errRefusedRows
 	}
 	return nil
 }

@@ -213,7 +213,7 @@ func (p *program) printUndoText(r *restore.Receipt, rep *restore.UndoReport) {
 	if rep.Gone+rep.AlreadyBack > 0 {
 		line("done", "%s gone or back already", report.Count(rep.Gone+rep.AlreadyBack))
 	}
-	line("left", "%s changed since", report.Count(rep.LeftCount))
+	line("left", "%s changed since, or refused by the target", report.Count(rep.LeftCount))
 	for _, l := range rep.Left {
 		line("", "%s, event_id %q, %s by the restore: %s", l.AppCode, l.EventID, l.Outcome, l.Why)
 	}

@@ -33,6 +33,8 @@ const (
 	ErKeyDoesNotExist     uint16 = 1176 // ER_KEY_DOES_NOT_EXITS: the index of FORCE INDEX is missing
 	ErLockWaitTimeout     uint16 = 1205 // ER_LOCK_WAIT_TIMEOUT
 	ErLockDeadlock        uint16 = 1213 // ER_LOCK_DEADLOCK
+	ErNoReferencedRow     uint16 = 1216 // ER_NO_REFERENCED_ROW
+	ErRowIsReferenced     uint16 = 1217 // ER_ROW_IS_REFERENCED
 	ErSpecificAccess      uint16 = 1227 // ER_SPECIFIC_ACCESS_DENIED_ERROR
 	ErWarnDataOutOfRange  uint16 = 1264 // ER_WARN_DATA_OUT_OF_RANGE
 	ErWarnDataTruncated   uint16 = 1265 // WARN_DATA_TRUNCATED
@@ -42,7 +44,10 @@ const (
 	ErNoDefaultForField   uint16 = 1364 // ER_NO_DEFAULT_FOR_FIELD
 	ErTruncatedWrongValue uint16 = 1366 // ER_TRUNCATED_WRONG_VALUE_FOR_FIELD: also a character that the column's charset lacks
 	ErDataTooLong         uint16 = 1406 // ER_DATA_TOO_LONG
+	ErRowIsReferenced2    uint16 = 1451 // ER_ROW_IS_REFERENCED_2
+	ErNoReferencedRow2    uint16 = 1452 // ER_NO_REFERENCED_ROW_2
 	ErDupEntryWithKeyName uint16 = 1586 // ER_DUP_ENTRY_WITH_KEY_NAME
+	ErSignal              uint16 = 1644 // ER_SIGNAL_EXCEPTION
 	ErConnectionKilled    uint16 = 1927 // ER_CONNECTION_KILLED (MariaDB)
 	ErInvalidJSONText     uint16 = 3140 // ER_INVALID_JSON_TEXT
 	ErSessionWasKilled    uint16 = 3169 // ER_SESSION_WAS_KILLED (MySQL)
