@@ -48,6 +48,7 @@ const (
 	HasCheck          Code = "check_constraint"
 	NotTransactional  Code = "not_transactional"
 	NotATable         Code = "not_a_table"
+	SystemVersioned   Code = "system_versioned"
 	NotStrict         Code = "sql_mode_not_strict"
 	PacketTooSmall    Code = "max_allowed_packet_too_small"
 	ServerReadOnly    Code = "server_read_only"

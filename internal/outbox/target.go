@@ -18,6 +18,10 @@ func (t *Table) CheckTarget(needs *Needs, settings mysqldb.Settings, eventIDColl
 		ps.fatal("", NotATable, "%s is a view", t.Name)
 		return ps
 	}
+	if t.Kind == "SYSTEM VERSIONED" { // MariaDB
+		ps.fatal("", SystemVersioned, "the table is system-versioned: the server keeps every row that it replaces or removes, "+
+			"so that no restore could be undone, and a temporary table of its definition lacks its keys")
+	}
 	for i := range fields {
 		f := &fields[i]
 		c, ok := t.Column(f.name)
