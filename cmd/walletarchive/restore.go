@@ -131,6 +131,9 @@ func (p *program) restoreOptions(c *cli.Context) (restore.Options, error) {
 		Table: c.String(targetTableFlag), DryRun: c.Bool(dryRunFlag), StrictPayload: c.Bool(strictPayloadFlag),
 		TempDir: c.String(tempDirFlag), Logger: p.log,
 	}
+	if err := checkTableName(targetTableFlag, opts.Table); err != nil {
+		return opts, err
+	}
 	return opts, conflictOptions(c, &opts)
 }
 

@@ -53,6 +53,9 @@ type journalOptions struct {
 // journalOptions reads the flags. Nothing is written.
 func (p *program) journalOptions(c *cli.Context) (o journalOptions, err error) {
 	o = journalOptions{path: c.String(journalFlag), table: c.String(journalTableFlag), ticket: c.String(ticketFlag), operator: operator(c.String(operatorFlag))}
+	if err := checkTableName(journalTableFlag, o.table); err != nil {
+		return o, err
+	}
 	if o.table == c.String(targetTableFlag) {
 		return o, usagef("--%s names the table that is restored into", journalTableFlag)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
@@ -18,6 +19,19 @@ import (
 	"github.com/hyapp/walletarchive/internal/report"
 	"github.com/hyapp/walletarchive/restore"
 )
+
+// checkTableName refuses what no server of the family takes for the name of a table.
+func checkTableName(flag, name string) error {
+	switch {
+	case !utf8.ValidString(name), strings.IndexFunc(name, func(r rune) bool { return r == 0 || r > 0xffff }) >= 0:
+		return usagef("--%s %q: no table has such a name", flag, name)
+	case utf8.RuneCountInString(name) > 64:
+		return usagef("--%s: a table has a name of at most 64 characters, and %q has %d", flag, name, utf8.RuneCountInString(name))
+	case strings.HasSuffix(name, " "):
+		return usagef("--%s %q: no table has a name that ends with a space", flag, name)
+	}
+	return nil
+}
 
 // targetTableFlags name the table.
 func targetTableFlags() []cli.Flag {

@@ -245,6 +245,30 @@ func TestRestoreRowsUsage(t *testing.T) {
 	runs(t, exitUsage, "restore", "--store", a.url, "--app", "wallet", "--ledger-dsn", "u@unix(/s)/d", "--target-dsn", "u@unix(/s)/d", "--user-id", "3")
 }
 
+// TestTableNames refuses names that no server takes, with every command alike and
+// before anything is contacted.
+func TestTableNames(t *testing.T) {
+	a := newArchive(t, 1, 1)
+	target := []string{"--target-dsn", "u@unix(/nowhere)/d"}
+	for name, want := range map[string]int{
+		strings.Repeat("x", 65): exitUsage, "wallet_outbox ": exitUsage, "wallet\U0001f600": exitUsage, "a\xff": exitUsage,
+		strings.Repeat("é", 64): exitUnfinished, " wallet`outbox": exitUnfinished, // there is no such server
+	} {
+		for _, command := range [][]string{
+			append([]string{"restore", "--target-table", name}, target...),
+			append([]string{"restore", "plan", "--target-table", name}, target...),
+			append([]string{"restore", "--journal-table", name}, target...),
+		} {
+			runs(t, want, append(command, "--store", a.url, "--receipt", a.receipts)...)
+		}
+		code := want
+		if want == exitUnfinished {
+			code = exitOK
+		}
+		runs(t, code, "restore", "--to", "sql:-", "--target-table", name, "--store", a.url, "--receipt", a.receipts)
+	}
+}
+
 // The batches of events are looked for below the prefix of the URL, too.
 func TestRestoreRowsBelowAPrefix(t *testing.T) {
 	a := newArchive(t, 2, 3)
