@@ -224,7 +224,7 @@ func (r *Receipt) Counts() (committed, unknown ReceiptCounts) {
 // HoldReceipt keeps every run from writing the receipt at path until the function
 // that it returns is called. The error is [ErrJournalBusy] while one does.
 func HoldReceipt(path string) (release func() error, err error) {
-	f, err := os.Open(path)
+	f, err := openReceipt(path)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +238,7 @@ func HoldReceipt(path string) (release func() error, err error) {
 // transaction's rows too. What a crash tore off at the end is not part of it.
 // The error is [ErrReceipt] or one of [os].
 func ReadReceipt(path string) (*Receipt, error) {
-	f, err := os.Open(path)
+	f, err := openReceipt(path)
 	if err != nil {
 		return nil, err
 	}
@@ -253,17 +253,33 @@ func ReadReceipt(path string) (*Receipt, error) {
 	return r, nil
 }
 
-// maxReceiptLine bounds a line: a row of an archive twice over.
-const maxReceiptLine = 1 << 30
+// maxReceiptLine bounds a line: a row of an archive twice over. The first line has
+// no row, and a file without a newline is found out early.
+const (
+	maxReceiptLine = 1 << 30
+	maxHeaderLine  = 1 << 20
+)
+
+// openReceipt opens what can be a receipt: not a device or a pipe.
+func openReceipt(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("receipt %s: %w: it is no regular file", path, ErrReceipt)
+	}
+	return os.Open(path)
+}
 
 // read scans the whole file.
 func (r *Receipt) read(f io.Reader) error {
 	in := bufio.NewReaderSize(f, 256<<10)
 	var open *ReceiptTransaction // begun and not pending yet
-	sum := sha256.New()
+	sum, most := sha256.New(), maxHeaderLine
 	for number := int64(1); ; number++ {
-		text, err := readLine(in)
-		if err == io.EOF {
+		text, err := readLine(in, most)
+		if most = maxReceiptLine; err == io.EOF {
 			break // a line that was torn off was never relied upon
 		}
 		if err != nil {
@@ -358,7 +374,7 @@ func (r *Receipt) rows(t *ReceiptTransaction) iter.Seq2[*receiptRow, error] {
 		defer f.Close()
 		in := bufio.NewReaderSize(io.NewSectionReader(f, t.start, t.end-t.start), 256<<10)
 		for {
-			text, err := readLine(in)
+			text, err := readLine(in, maxReceiptLine)
 			if err == io.EOF {
 				return
 			}
@@ -382,7 +398,7 @@ func (r *Receipt) rows(t *ReceiptTransaction) iter.Seq2[*receiptRow, error] {
 
 // readLine returns the next line with its newline; io.EOF when there is no whole
 // one.
-func readLine(in *bufio.Reader) ([]byte, error) {
+func readLine(in *bufio.Reader, most int) ([]byte, error) {
 	var text []byte
 	for {
 		part, err := in.ReadSlice('\n')
@@ -392,8 +408,8 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 			return text, nil
 		case err != bufio.ErrBufferFull:
 			return nil, err
-		case len(text) > maxReceiptLine:
-			return nil, fmt.Errorf("%w: a line is over %d bytes", ErrReceipt, maxReceiptLine)
+		case len(text) > most:
+			return nil, fmt.Errorf("%w: a line is over %d bytes", ErrReceipt, most)
 		}
 	}
 }
