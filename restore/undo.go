@@ -61,6 +61,9 @@ type UndoReport struct {
 	ReceiptEnded bool `json:"receipt_ended"`
 	// SideEffects are what the target does beside the undo, allowed or not.
 	SideEffects []SideEffect `json:"side_effects"`
+	// OtherColumns of the table are in no archive, and rows that are put back keep
+	// what is in them now; nil when no row is to be put back.
+	OtherColumns []string `json:"other_columns"`
 	// Unconfirmed transactions were sent to be committed and nobody has heard the
 	// answer. Those that turned out to be rolled back are not in Rows.
 	Unconfirmed int64 `json:"unconfirmed_transactions"`
@@ -184,6 +187,9 @@ func (u *undoing) run(ctx context.Context) (err error) {
 	standing := u.receipt.Standing()
 	if u.report.SideEffects, err = sideEffects(ctx, u.db, &u.table, standing.Inserted > 0, standing.Overwritten > 0); err != nil {
 		return err
+	}
+	if standing.Overwritten > 0 {
+		u.report.OtherColumns = otherColumns(&u.table)
 	}
 	refused := u.opts.refusal(u.report.SideEffects)
 	if !u.opts.DryRun {

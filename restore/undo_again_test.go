@@ -2,6 +2,7 @@ package restore
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -78,6 +79,26 @@ func TestUndoAgainLeavesALaterRestore(t *testing.T) {
 		}
 		if diff := cmp.Diff(before, contents(t, db)); diff != "" {
 			t.Errorf("the table before and after (-before +after)\n%s", diff)
+		}
+	})
+}
+
+// TestUndoThatIsStopped reports what the receipt has, and not what it came to.
+func TestUndoThatIsStopped(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
+		db := newTarget(t, s)
+		path := filepath.Join(t.TempDir(), "receipt")
+		journaled(t, db, open(t, records(12), nil), openJournal(t, db, journalOptions(t, db, path)), testOptions(t))
+		stop := errors.New("stop")
+		u, err := Undo(t.Context(), db, readReceipt(t, path), UndoOptions{
+			RowsPerTransaction: 5, Pause: func(context.Context, int) error { return stop },
+		})
+		if !errors.Is(err, stop) || u.Rows != 12 || u.Removed != 5 || u.NotReached() != 7 || u.Complete() || u.OtherColumns != nil {
+			t.Errorf("%+v, %v", u, err)
+		}
+		u, err = Undo(t.Context(), db, readReceipt(t, path), UndoOptions{})
+		if err != nil || u.Rows != 12 || u.UndoneBefore != 5 || u.Removed != 7 || u.NotReached() != 0 || !u.Complete() {
+			t.Errorf("the rest: %+v, %v", u, err)
 		}
 	})
 }

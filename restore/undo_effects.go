@@ -5,9 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hyapp/walletarchive/internal/outbox"
+	"github.com/hyapp/walletarchive/manifest"
 )
 
 // ErrSideEffects is returned by [Undo] when triggers or foreign keys would change
@@ -64,6 +66,19 @@ WHERE UNIQUE_CONSTRAINT_SCHEMA = DATABASE() AND REFERENCED_TABLE_NAME = ? ORDER 
 		}
 	}
 	return all, rows.Err()
+}
+
+// otherColumns returns the columns that no archive has and that do not follow from
+// others, never nil.
+func otherColumns(table *outbox.Table) []string {
+	names := []string{}
+	for _, c := range table.Columns {
+		known := slices.ContainsFunc(manifest.Columns[:], func(name string) bool { return strings.EqualFold(name, c.Name) })
+		if !known && !c.Generated {
+			names = append(names, c.Name)
+		}
+	}
+	return names
 }
 
 // reaches reports whether a rule of a foreign key changes rows of the child.

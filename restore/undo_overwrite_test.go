@@ -45,6 +45,9 @@ func TestUndoPutsOverwrittenRowsBack(t *testing.T) {
 		mustExec(t, db, "DELETE FROM wallet_outbox WHERE event_id = ?", rows[1].EventID)
 		r := readReceipt(t, path)
 		u, err := Undo(t.Context(), db, r, UndoOptions{})
+		if diff := cmp.Diff([]string{"extra"}, u.OtherColumns); diff != "" {
+			t.Errorf("columns that are not of the archive (-want +got)\n%s", diff)
+		}
 		if err != nil || u.Removed != 8 || u.PutBack != 2 || u.LeftCount != 2 || u.Complete() {
 			t.Fatalf("%+v, %v", u, err)
 		}

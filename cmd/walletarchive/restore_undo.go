@@ -144,6 +144,7 @@ type undoDocument struct {
 	StartedAt string           `json:"restore_started_at"`
 	Operator  string           `json:"restore_operator"`
 	restore.UndoReport
+	NotReached int64  `json:"not_reached"`
 	Complete   bool   `json:"complete"`
 	DurationMS int64  `json:"duration_ms"`
 	Error      string `json:"error,omitempty"`
@@ -157,7 +158,7 @@ func (p *program) printUndo(c *cli.Context, r *restore.Receipt, rep *restore.Und
 	if c.Bool(jsonFlag) {
 		d := undoDocument{
 			Schema: "walletarchive.restore_undo/v1", Tool: tool(), Receipt: r.Path, StartedAt: r.Header.StartedAt, Operator: r.Header.Operator,
-			UndoReport: *rep, Complete: err == nil && rep.Complete(), DurationMS: rep.Duration.Milliseconds(),
+			UndoReport: *rep, NotReached: rep.NotReached(), Complete: err == nil && rep.Complete(), DurationMS: rep.Duration.Milliseconds(),
 		}
 		if err != nil {
 			d.Error = p.redact.clean(err.Error())
@@ -165,7 +166,7 @@ func (p *program) printUndo(c *cli.Context, r *restore.Receipt, rep *restore.Und
 		if perr := p.printJSON(d); perr != nil {
 			return errors.Join(err, perr)
 		}
-	} else {
+	} else if rep.RunID != "" { // else nothing was looked at, and there is nothing to say
 		p.printUndoText(r, rep)
 	}
 	if err != nil {
@@ -196,6 +197,9 @@ func (p *program) printUndoText(r *restore.Receipt, rep *restore.UndoReport) {
 	for _, e := range rep.SideEffects {
 		line("beside", "%s", strings.TrimSpace(e.Kind+" "+e.Name)+": "+e.Detail)
 	}
+	if len(rep.OtherColumns) > 0 {
+		line("note", "rows put back keep what they have now in columns that the archive does not know: %s", strings.Join(rep.OtherColumns, ", "))
+	}
 	verb := ""
 	if rep.DryRun {
 		verb = "to be "
@@ -214,6 +218,9 @@ func (p *program) printUndoText(r *restore.Receipt, rep *restore.UndoReport) {
 		line("done", "%s gone or back already", report.Count(rep.Gone+rep.AlreadyBack))
 	}
 	line("left", "%s changed since, or refused by the target", report.Count(rep.LeftCount))
+	if n := rep.NotReached(); n > 0 {
+		line("not reached", "%s, because of the error", report.Count(n))
+	}
 	for _, l := range rep.Left {
 		line("", "%s, event_id %q, %s by the restore: %s", l.AppCode, l.EventID, l.Outcome, l.Why)
 	}

@@ -142,6 +142,18 @@ func TestRestoreUndoOfACutReceipt(t *testing.T) {
 		if n := count(t, db, "SELECT COUNT(*) FROM wallet_outbox"); n != 20 {
 			t.Errorf("%d rows, want those of the batch that the copy does not have", n)
 		}
+		t.Setenv("WALLETARCHIVE_TARGET_DSN", "root@tcp(127.0.0.1:1)/nothing")
+		if out, _ = runs(t, exitUnfinished, "restore", "undo", "--yes", receipt); out != "" {
+			t.Errorf("an undo without a server says:\n%s", out)
+		}
+		t.Setenv("WALLETARCHIVE_TARGET_DSN", dsn)
+		// An error within the look: nothing of the rows was reached.
+		outboxtest.Exec(t, db, "RENAME TABLE wallet_outbox TO elsewhere")
+		out, _ = runs(t, exitUnfinished, "restore", "undo", "--yes", receipt)
+		if !strings.Contains(out, "rows       40 inserted") || !strings.Contains(out, "not reached 40, because of the error") {
+			t.Errorf("an undo that fails:\n%s", out)
+		}
+		outboxtest.Exec(t, db, "RENAME TABLE elsewhere TO wallet_outbox")
 		outboxtest.Exec(t, db, "CREATE TABLE counted (n INT NOT NULL)")
 		outboxtest.Exec(t, db, "CREATE TRIGGER count_it AFTER DELETE ON wallet_outbox FOR EACH ROW INSERT INTO counted VALUES (1)")
 		for _, how := range []string{"--dry-run", "--yes"} {
