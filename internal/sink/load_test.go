@@ -116,6 +116,37 @@ func TestSQLLoadsWithTheStockClient(t *testing.T) {
 	})
 }
 
+// TestSQLNeedsTransactions keeps every row out of a table that could not give them
+// back, and leaves the session as it was.
+func TestSQLNeedsTransactions(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
+		db, dsn := s.NewDB(t)
+		outboxtest.Exec(t, db, outbox.Schema(outbox.DefaultTable, ""))
+		// A row that the server would refuse, too, after others were taken.
+		text, _ := write(t, SQL, Options{StatementBytes: 1}, append(awkward()[:3], awkward()[0]))
+		good, _ := write(t, SQL, Options{}, awkward()[:3])
+		dir := t.TempDir()
+		file, whole := filepath.Join(dir, "rows.sql"), filepath.Join(dir, "whole.sql")
+		for name, content := range map[string]string{file: text, whole: good + "DELETE FROM wallet_outbox LIMIT 1;\n"} {
+			if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		outboxtest.Exec(t, db, "ALTER TABLE wallet_outbox ENGINE = MyISAM")
+		for _, force := range []string{"--force", "--skip-force"} {
+			out, ok := client(t, s, dsn, file, force)
+			if n := len(outboxtest.RowHashes(t, db)); n != 0 || !strings.Contains(out, "1242") || ok && force != "--force" {
+				t.Errorf("%s: %d rows were kept, ended well %v:\n%s", force, n, ok, out)
+			}
+		}
+		outboxtest.Exec(t, db, "ALTER TABLE wallet_outbox ENGINE = InnoDB")
+		out, ok := client(t, s, dsn, whole)
+		if n := len(outboxtest.RowHashes(t, db)); !ok || n != 2 {
+			t.Errorf("a session that goes on: %d rows, ended well %v:\n%s", n, ok, out)
+		}
+	})
+}
+
 // TestSQLCheckFires shows that the check at the end is one that can fail, by a
 // file that lacks a row.
 func TestSQLCheckFires(t *testing.T) {

@@ -116,6 +116,8 @@ const (
 	warningsVariable = "@walletarchive_warnings"
 	endVariable      = "@walletarchive_end"
 	modeVariable     = "@walletarchive_sql_mode"
+	engineVariable   = "@walletarchive_no_transactions" // 1 for a table that keeps what is rolled back
+	readOnlyVariable = "@walletarchive_read_only"
 )
 
 // appendHead begins the output. A strict sql_mode makes an error of what would
@@ -133,10 +135,30 @@ func (s *Writer) appendHead(dst []byte) []byte {
 			"SET "+modeVariable+" = @@SESSION.sql_mode, SESSION sql_mode = 'STRICT_TRANS_TABLES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION';\n"+
 			"SET SESSION unique_checks = 1, SESSION foreign_key_checks = 1, SESSION sql_notes = 1;\n"+
 			"SET "+rowsVariable+" = 0, "+warningsVariable+" = 0;\n"+
+			s.engineCheck()+
 			"START TRANSACTION;\n"...)
 	}
 	return dst
 }
+
+// engineCheck ends the file with error 1242 when the engine of the table has no
+// transactions. A client that goes on all the same gets a transaction in which the
+// server writes to no table of any engine (1792). Each flavor takes one of the two
+// comments, by the name that it has for the variable.
+func (s *Writer) engineCheck() string {
+	name := string(mysqldb.AppendString(nil, s.opts.Table))
+	readOnly := func(variable string) string {
+		return ", " + readOnlyVariable + " = @@SESSION." + variable + ", SESSION " + variable + " = IF(" + engineVariable + ", 1, @@SESSION." + variable + ")"
+	}
+	return "SET " + engineVariable + " = (SELECT COUNT(*) FROM information_schema.TABLES t JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE " +
+		"WHERE t.TABLE_SCHEMA = DATABASE() AND t.TABLE_NAME = " + name + " AND COALESCE(e.TRANSACTIONS, 'NO') <> 'YES') > 0;\n" +
+		"SET " + endVariable + " = ''\n/*!50720" + readOnly("transaction_read_only") + " */\n/*M!100000" + readOnly("tx_read_only") + " */;\n" +
+		"SET " + endVariable + " = IF(" + engineVariable + ", (SELECT 1 UNION ALL SELECT 2), ''); -- error 1242: the engine of the table has no transactions\n"
+}
+
+// engineReset takes back what engineCheck has set.
+const engineReset = "SET " + engineVariable + " = 0\n/*!50720, SESSION transaction_read_only = " + readOnlyVariable +
+	" */\n/*M!100000, SESSION tx_read_only = " + readOnlyVariable + " */;\n"
 
 // appendTail ends it. A client stops at the first error, and without a COMMIT
 // nothing is kept; one that goes on all the same (--force) does not get to commit
@@ -149,6 +171,7 @@ func (s *Writer) appendTail(dst []byte) []byte {
 	dst = s.appendEnd(dst)
 	return fmt.Appendf(dst, "SET %[1]s = IF(%[2]s = %[3]d AND %[4]s = 0, 'COMMIT', 'DO 0');\n"+
 		"PREPARE walletarchive_end FROM %[1]s;\nEXECUTE walletarchive_end;\nDEALLOCATE PREPARE walletarchive_end;\nROLLBACK;\n"+
+		engineReset+
 		"SET SESSION sql_mode = %[5]s;\n"+
 		"SET %[1]s = IF(%[1]s = 'COMMIT', %[1]s, (SELECT 1 UNION ALL SELECT 2)); -- error 1242: a row was not taken as it is, none is kept\n"+
 		"-- %[3]d rows\n", endVariable, rowsVariable, s.totals.Rows, warningsVariable, modeVariable)
