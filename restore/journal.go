@@ -181,7 +181,7 @@ func (j *Journal) resume(ctx context.Context, db *sql.DB) error {
 	var outcome *receiptOutcome
 	if n := len(r.Transactions); n > 0 && r.Transactions[n-1].State == Unknown {
 		t := &r.Transactions[n-1]
-		state, how, err := settleTransaction(ctx, db, r, t)
+		state, how, err := settleTransaction(ctx, db, j.opts.Logger, r, t)
 		if err != nil {
 			return fmt.Errorf("find out what became of transaction %d: %w", t.Seq, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/hyapp/walletarchive/internal/mysqldb"
@@ -56,13 +57,13 @@ func insertJournalRow(ctx context.Context, tx mysqldb.Session, h *ReceiptHeader,
 // left it, RolledBack when all of that is as it was before, and Unknown otherwise,
 // since somebody has written meanwhile. It is Unknown, too, when the rows are
 // there and the line is not: it may have been purged.
-func settleTransaction(ctx context.Context, db *sql.DB, r *Receipt, t *ReceiptTransaction) (State, string, error) {
+func settleTransaction(ctx context.Context, db *sql.DB, log *slog.Logger, r *Receipt, t *ReceiptTransaction) (State, string, error) {
 	if t.Rows.changed() == 0 {
 		return Unchanged, byReadingBack, nil
 	}
 	var state State
 	how := byReadingBack
-	err := inTransaction(ctx, db, false, func(conn *sql.Conn) (err error) {
+	err := inTransaction(ctx, db, log, false, func(conn *sql.Conn) (err error) {
 		if r.Header.JournalTable != "" {
 			how = byJournalTable
 			if state, err = askJournalTable(ctx, conn, r, t); err != nil || state != Unknown {
@@ -107,7 +108,7 @@ func askRows(ctx context.Context, conn *sql.Conn, r *Receipt, t *ReceiptTransact
 	}
 	var after, before, all int64 // as the transaction left them, and as it found them
 	err = receiptChunks(r, t, lookRows, func(rows []*receiptRow) error {
-		found, err := lockRows(ctx, conn, &table, t.AppCode, rows)
+		found, err := keyedRows(ctx, conn, &table, t.AppCode, rows, true)
 		if err != nil {
 			return err
 		}
@@ -178,10 +179,14 @@ func receiptChunks(r *Receipt, t *ReceiptTransaction, n int, f func([]*receiptRo
 	return flush()
 }
 
-// lockRows returns the rows of the target under the keys of rows, locked, by
-// event_id byte for byte. A row that is no record of any archive, and so none
+// keyedRows returns the rows of the target under the keys of rows, locked when
+// lock says so, by event_id byte for byte. A row that is no record of any archive, and so none
 // that was restored, is there with a nil record.
-func lockRows(ctx context.Context, conn *sql.Conn, table *outbox.Table, app string, rows []*receiptRow) (map[string]*manifest.Record, error) {
+func keyedRows(ctx context.Context, conn *sql.Conn, table *outbox.Table, app string, rows []*receiptRow, lock bool) (map[string]*manifest.Record, error) {
+	read := outbox.ReadByKeys
+	if lock {
+		read = outbox.LockByKeys
+	}
 	found := make(map[string]*manifest.Record, len(rows))
 	ids := make([]string, 0, len(rows))
 	for _, row := range rows {
@@ -189,7 +194,7 @@ func lockRows(ctx context.Context, conn *sql.Conn, table *outbox.Table, app stri
 	}
 	for {
 		again := false
-		for got, err := range outbox.LockByKeys(ctx, conn, table, app, ids) {
+		for got, err := range read(ctx, conn, table, app, ids) {
 			var inexact *manifest.ExactnessError
 			if errors.As(err, &inexact) && inexact.EventID != "" && !again {
 				// It ends the sequence; the others are asked for again.

@@ -24,7 +24,8 @@ var ErrOtherTarget = errors.New("the receipt is of another target")
 
 // UndoOptions are the settings of [Undo]. The zero value takes everything back.
 type UndoOptions struct {
-	// DryRun looks at every row, under the same locks, and changes nothing.
+	// DryRun looks at every row and changes nothing. It locks none but those of a
+	// transaction that was never confirmed, since that may still run.
 	DryRun bool
 	// AnyServer takes a server that says it is another one, such as a replica that
 	// was promoted. Rows are told by their hashes all the same.
@@ -248,7 +249,7 @@ func (u *undoing) transaction(ctx context.Context, t *ReceiptTransaction) error 
 // notes it: rows that a later restore inserts must not be taken for its own.
 func (u *undoing) settle(ctx context.Context, t *ReceiptTransaction) (state State, how string, err error) {
 	u.report.Unconfirmed++
-	state, how, err = settleTransaction(ctx, u.db, u.receipt, t)
+	state, how, err = settleTransaction(ctx, u.db, u.opts.Logger, u.receipt, t)
 	if err != nil {
 		return Unknown, how, fmt.Errorf("find out what became of transaction %d: %w", t.Seq, err)
 	}
@@ -303,13 +304,17 @@ func (u *undoing) chunk(ctx context.Context, app string, rows []*receiptRow) (do
 	}
 	u.refused = map[string]string{}
 	for n := 1; ; n++ {
-		err := inTransaction(ctx, u.db, !u.opts.DryRun, func(conn *sql.Conn) error {
+		err := inTransaction(ctx, u.db, u.opts.Logger, !u.opts.DryRun, func(conn *sql.Conn) error {
 			done = undoneChunk{}
 			return u.undo(ctx, conn, app, rows, &done)
 		})
 		if errors.Is(err, errRefusedRows) {
 			n-- // it comes to an end, since it is about fewer rows each time
 			continue
+		}
+		if mysqldb.IsError(err, mysqldb.ErLockWaitTimeout) {
+			err = fmt.Errorf("another transaction holds one of the rows from event_id %q to %q of app_code %q: find it in information_schema.INNODB_TRX, let it end, and run the undo again, which goes on from here: %w",
+				clip(rows[0].EventID), clip(rows[len(rows)-1].EventID), app, err)
 		}
 		if err == nil || n >= u.opts.MaxAttempts || ctx.Err() != nil || !mysqldb.IsConnLost(err) {
 			return done, err
@@ -319,7 +324,7 @@ func (u *undoing) chunk(ctx context.Context, app string, rows []*receiptRow) (do
 }
 
 func (u *undoing) undo(ctx context.Context, conn *sql.Conn, app string, rows []*receiptRow, done *undoneChunk) error {
-	found, err := lockRows(ctx, conn, &u.table, app, rows)
+	found, err := keyedRows(ctx, conn, &u.table, app, rows, !u.opts.DryRun)
 	if err != nil {
 		return err
 	}
@@ -384,14 +389,16 @@ func (u *undoing) undo(ctx context.Context, conn *sql.Conn, app string, rows []*
 
 // inTransaction calls f inside a READ COMMITTED transaction on a connection of
 // its own, which ends with COMMIT when commit says so and f returned nil, else
-// with ROLLBACK. A deadlock or a lock wait begins it again, some times. After a
-// commit without an answer the error is one of a lost connection.
-func inTransaction(ctx context.Context, db *sql.DB, commit bool, f func(*sql.Conn) error) error {
+// with ROLLBACK. A deadlock or a lock wait begins it again, some times, and is
+// logged: a wait is as long as innodb_lock_wait_timeout. After a commit without an
+// answer the error is one of a lost connection.
+func inTransaction(ctx context.Context, db *sql.DB, log *slog.Logger, commit bool, f func(*sql.Conn) error) error {
 	for n := 1; ; n++ {
 		err := tryTransaction(ctx, db, commit, f)
 		if err == nil || n >= DefaultMaxAttempts || ctx.Err() != nil || !mysqldb.IsRetryable(err) {
 			return err
 		}
+		log.WarnContext(ctx, "rows are locked by another transaction, trying again", "attempt", n, "of", DefaultMaxAttempts, "error", err)
 	}
 }
 
