@@ -95,16 +95,38 @@ func (r *restorer) problem(ctx context.Context, p Problem) {
 	}
 }
 
-// rehearse writes the rows that are to be written into the temporary table. The
-// error is a *PreflightError when the server changes or refuses one, or when the
-// relay would take one.
+// rehearse finds out whether the account may write at all, and writes the rows that
+// are to be written into the temporary table. The error is a *PreflightError when
+// the server refuses, or changes or refuses a row, or when the relay would take one.
 func (a *attempt) rehearse(ctx context.Context) error {
 	if a.toWrite() == 0 {
 		return nil
 	}
-	if !a.staged {
-		return a.spareRehearsal(ctx)
+	before := len(a.report.Problems)
+	if err := a.tryToWrite(ctx); err != nil {
+		return err
 	}
+	rehearse := a.spareRehearsal
+	if a.staged {
+		rehearse = a.rehearseStaged
+	}
+	if err := rehearse(ctx); err != nil {
+		return err
+	}
+	fatal := &PreflightError{Table: a.table.Name}
+	for _, p := range a.report.Problems[before:] {
+		if p.Fatal {
+			fatal.Problems = append(fatal.Problems, p)
+		}
+	}
+	if len(fatal.Problems) > 0 {
+		return fatal
+	}
+	return nil
+}
+
+// rehearseStaged is the rehearsal itself. What it finds it adds to the problems.
+func (a *attempt) rehearseStaged(ctx context.Context) error {
 	because := append([]string{}, a.doubts...)
 	h := rehearsal{attempt: a, table: a.table, columns: map[columnCode]*trouble{}, found: Rehearsal{Whole: true, Because: because}}
 	h.table.Name, h.table.Triggers, h.table.ForeignKeys = rehearsalTable, nil, nil
@@ -128,18 +150,8 @@ func (a *attempt) rehearse(ctx context.Context) error {
 		return fmt.Errorf("rehearse: %d of %d rows were looked at", n, a.toWrite())
 	}
 	a.report.Rehearsal, a.rehearsed = &h.found, true
-	before := len(a.report.Problems)
 	for _, p := range h.problems() {
 		a.problem(ctx, p)
-	}
-	fatal := &PreflightError{Table: a.table.Name}
-	for _, p := range a.report.Problems[before:] {
-		if p.Fatal {
-			fatal.Problems = append(fatal.Problems, p)
-		}
-	}
-	if len(fatal.Problems) > 0 {
-		return fatal
 	}
 	return nil
 }

@@ -127,6 +127,19 @@ func (t *Table) keyIndex() (Index, bool) {
 	return found, found.Name != ""
 }
 
+// OtherKeys returns the unique indexes that may refuse rows which differ in
+// app_code and event_id.
+func (t *Table) OtherKeys() []Index {
+	key, _ := t.keyIndex()
+	var all []Index
+	for _, ix := range t.Indexes {
+		if ix.Unique && ix.Name != key.Name && !ix.hasAll(keyColumns) {
+			all = append(all, ix)
+		}
+	}
+	return all
+}
+
 // EventIDCollation returns the collation of event_id, which decides the order
 // of a batch within one millisecond and which event_ids are the same; "" when
 // the column is missing, "binary" when it holds bytes.

@@ -189,15 +189,12 @@ func (t *Table) checkExtraColumns(ps *problems) {
 }
 
 func (t *Table) checkKeys(ps *problems, eventIDCollation string) {
-	key, ok := t.keyIndex()
-	if !ok {
+	if _, ok := t.keyIndex(); !ok {
 		ps.fatal("", NoKey, "no unique key over (%s), so a row could be written twice", strings.Join(keyColumns, ", "))
 	}
-	for _, ix := range t.Indexes {
-		if ix.Unique && ix.Name != key.Name && !ix.hasAll(keyColumns) {
-			ps.note("", OtherKey, "unique key %s over (%s) may refuse rows that differ in (%s)",
-				ix.Name, strings.Join(ix.names(), ", "), strings.Join(keyColumns, ", "))
-		}
+	for _, ix := range t.OtherKeys() {
+		ps.note("", OtherKey, "unique key %s over (%s) may refuse rows that differ in (%s)",
+			ix.Name, strings.Join(ix.names(), ", "), strings.Join(keyColumns, ", "))
 	}
 	here := t.EventIDCollation()
 	if here == "" || eventIDCollation == "" || strings.EqualFold(here, eventIDCollation) || ComparesByBytes(here) && ComparesByBytes(eventIDCollation) {
