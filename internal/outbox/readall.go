@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"fmt"
 	"iter"
+	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hyapp/walletarchive/internal/mysqldb"
@@ -144,64 +146,96 @@ type Summary struct {
 // Summarize has the server count and add up the rows of t; appCode "" means
 // all apps. Sums are exact: the server adds BIGINTs as decimals. Asset types
 // are told apart byte by byte, whatever the column's collation. The statements
-// are several, so they agree only when nobody writes meanwhile, or inside a
+// are two, so they agree only when nobody writes meanwhile, or inside a
 // REPEATABLE READ transaction.
 func Summarize(ctx context.Context, q mysqldb.Queryer, t *Table, appCode string) (Summary, error) {
 	var s Summary
-	where := " FROM " + mysqldb.QuoteName(t.Name)
+	from := " FROM " + mysqldb.QuoteName(t.Name)
+	where := " WHERE TRUE"
 	if appCode != "" {
-		where += " WHERE " + t.quoted("app_code") + " = " + literal(appCode)
+		where = " WHERE " + t.quoted("app_code") + " = " + literal(appCode)
 	}
-	aggregates := "COUNT(*), COALESCE(SUM(" + t.quoted("available_delta") + "), 0), COALESCE(SUM(" + t.quoted("frozen_delta") + "), 0)"
-	created := t.quoted("created_at_ms")
-	var available, frozen string
-	err := q.QueryRowContext(ctx, "SELECT "+aggregates+", COALESCE(MIN("+created+"), 0), COALESCE(MAX("+created+"), 0)"+where).
-		Scan(&s.All.RowCount, &available, &frozen, &s.MinCreatedAtMS, &s.MaxCreatedAtMS)
+	// One pass over the table; what is over all asset types is put together here.
+	asset := "CAST(CONVERT(" + t.quoted("asset_type") + " USING utf8mb4) AS BINARY)"
+	available, frozen := t.quoted("available_delta"), t.quoted("frozen_delta")
+	created, updated := t.quoted("created_at_ms"), t.quoted("updated_at_ms")
+	var sums addition
+	var first, last int64 // updated_at_ms
+	err := each(ctx, q, func(rows *sql.Rows) error {
+		var name, available, frozen string
+		var n, minCreated, maxCreated, minUpdated, maxUpdated int64
+		if err := rows.Scan(&name, &n, &available, &frozen, &minCreated, &maxCreated, &minUpdated, &maxUpdated); err != nil {
+			return err
+		}
+		a, err := sums.add(n, available, frozen)
+		if err != nil {
+			return err
+		}
+		if s.ByAsset == nil {
+			s.ByAsset = make(map[string]manifest.AssetTotals)
+			s.MinCreatedAtMS, s.MaxCreatedAtMS, first, last = minCreated, maxCreated, minUpdated, maxUpdated
+		}
+		s.ByAsset[name] = a
+		s.MinCreatedAtMS, s.MaxCreatedAtMS = min(s.MinCreatedAtMS, minCreated), max(s.MaxCreatedAtMS, maxCreated)
+		first, last = min(first, minUpdated), max(last, maxUpdated)
+		return nil
+	}, "SELECT "+asset+", COUNT(*), COALESCE(SUM("+available+"), 0), COALESCE(SUM("+frozen+"), 0), MIN("+created+"), MAX("+created+
+		"), MIN("+updated+"), MAX("+updated+")"+from+where+" GROUP BY "+asset)
+	if err == nil {
+		s.All, err = sums.totals()
+	}
 	if err != nil {
-		return Summary{}, fmt.Errorf("add up table %s: %w", t.Name, err)
-	}
-	if err := setSums(&s.All, available, frozen); err != nil {
 		return Summary{}, fmt.Errorf("add up table %s: %w", t.Name, err)
 	}
 	if s.All.RowCount == 0 {
 		return s, nil
 	}
-	s.ByAsset = make(map[string]manifest.AssetTotals)
-	asset := "CAST(CONVERT(" + t.quoted("asset_type") + " USING utf8mb4) AS BINARY)"
-	err = each(ctx, q, func(rows *sql.Rows) error {
-		var name string
-		var a manifest.AssetTotals
-		if err := rows.Scan(&name, &a.RowCount, &available, &frozen); err != nil {
-			return err
-		}
-		if err := setSums(&a, available, frozen); err != nil {
-			return err
-		}
-		s.ByAsset[name] = a
-		return nil
-	}, "SELECT "+asset+", "+aggregates+where+" GROUP BY "+asset)
+	// The retention index holds all that this needs.
+	s.FirstCursor.UpdatedAtMS, s.LastCursor.UpdatedAtMS = first, last
+	id, ms := t.quoted("event_id"), strconv.FormatInt
+	err = q.QueryRowContext(ctx, "SELECT MIN(CASE WHEN "+updated+" = "+ms(first, 10)+" THEN "+id+" END), MAX(CASE WHEN "+updated+" = "+ms(last, 10)+" THEN "+id+" END)"+
+		from+where+" AND "+updated+" IN ("+ms(first, 10)+", "+ms(last, 10)+")").
+		Scan(&s.FirstCursor.EventID, &s.LastCursor.EventID)
 	if err != nil {
-		return Summary{}, fmt.Errorf("add up table %s by asset type: %w", t.Name, err)
-	}
-	ms, id := t.quoted("updated_at_ms"), t.quoted("event_id")
-	for _, end := range []struct {
-		direction string
-		cursor    *manifest.Cursor
-	}{{"", &s.FirstCursor}, {" DESC", &s.LastCursor}} {
-		err := q.QueryRowContext(ctx, "SELECT "+ms+", "+id+where+" ORDER BY "+ms+end.direction+", "+id+end.direction+" LIMIT 1").
-			Scan(&end.cursor.UpdatedAtMS, &end.cursor.EventID)
-		if err != nil {
-			return Summary{}, fmt.Errorf("find the first and last row of table %s: %w", t.Name, err)
-		}
+		return Summary{}, fmt.Errorf("find the first and last row of table %s: %w", t.Name, err)
 	}
 	return s, nil
 }
 
-func setSums(a *manifest.AssetTotals, available, frozen string) error {
-	var err error
-	if a.AvailableDeltaTotal, err = manifest.ParseSum(available); err != nil {
-		return err
+// addition adds up the totals of groups of rows, whose sums may have any length.
+type addition struct {
+	rows              int64
+	available, frozen big.Int
+}
+
+// add takes the totals of one group, and returns them.
+func (s *addition) add(rows int64, available, frozen string) (manifest.AssetTotals, error) {
+	a := manifest.AssetTotals{RowCount: rows}
+	s.rows += rows
+	for _, x := range []struct {
+		text  string
+		group *manifest.Sum
+		all   *big.Int
+	}{{available, &a.AvailableDeltaTotal, &s.available}, {frozen, &a.FrozenDeltaTotal, &s.frozen}} {
+		var err error
+		if *x.group, err = manifest.ParseSum(x.text); err != nil {
+			return a, err
+		}
+		v, ok := new(big.Int).SetString(x.text, 10)
+		if !ok {
+			return a, fmt.Errorf("sum %q is no integer", x.text)
+		}
+		x.all.Add(x.all, v)
 	}
-	a.FrozenDeltaTotal, err = manifest.ParseSum(frozen)
-	return err
+	return a, nil
+}
+
+// totals returns those of all groups.
+func (s *addition) totals() (manifest.AssetTotals, error) {
+	available, err := manifest.ParseSum(s.available.String())
+	if err != nil {
+		return manifest.AssetTotals{}, err
+	}
+	frozen, err := manifest.ParseSum(s.frozen.String())
+	return manifest.AssetTotals{RowCount: s.rows, AvailableDeltaTotal: available, FrozenDeltaTotal: frozen}, err
 }

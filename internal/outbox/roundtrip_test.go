@@ -312,6 +312,49 @@ func TestSummarize(t *testing.T) {
 	})
 }
 
+// TestSummarizeCursors: the first and last row are those of the server's own
+// order, whatever asset type they are of.
+func TestSummarizeCursors(t *testing.T) {
+	mysqltest.Each(t, func(t *testing.T, s mysqltest.Server) {
+		for _, tc := range []struct{ collation, first, last string }{
+			{"utf8mb4_bin", "B", "d"},
+			{"utf8mb4_general_ci", "a", "E"},
+		} {
+			db, tab := newTable(t, s, tc.collation)
+			var all []manifest.Record
+			for i, c := range []struct {
+				ms    int64
+				id    string
+				asset string
+			}{
+				{-7, "a", "COIN"}, {-7, "B", "gem"}, {0, "A0", "COIN"}, {5, "z0", "gem"}, // z0 is greater, and not last
+				{10, "d", "gem"}, {10, "E", "COIN"},
+			} {
+				r := record(i)
+				r.UpdatedAtMS, r.EventID, r.AssetType = c.ms, c.id, c.asset
+				r.CreatedAtMS = -int64(i) - 1 // zero is no bound by itself
+				all = append(all, r)
+			}
+			if err := write(t, db, tab, WriterOptions{}, all); err != nil {
+				t.Fatal(err)
+			}
+			got, err := Summarize(t.Context(), db, tab, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := (manifest.Cursor{UpdatedAtMS: -7, EventID: tc.first}); got.FirstCursor != want {
+				t.Errorf("%s: first cursor %v, want %v", tc.collation, got.FirstCursor, want)
+			}
+			if want := (manifest.Cursor{UpdatedAtMS: 10, EventID: tc.last}); got.LastCursor != want {
+				t.Errorf("%s: last cursor %v, want %v", tc.collation, got.LastCursor, want)
+			}
+			if got.MinCreatedAtMS != -6 || got.MaxCreatedAtMS != -1 {
+				t.Errorf("%s: created from %d to %d, want -6 to -1", tc.collation, got.MinCreatedAtMS, got.MaxCreatedAtMS)
+			}
+		}
+	})
+}
+
 func summaryOf(t *manifest.Totals) Summary {
 	return Summary{All: t.All, ByAsset: t.ByAsset, MinCreatedAtMS: t.MinCreatedAtMS, MaxCreatedAtMS: t.MaxCreatedAtMS}
 }
