@@ -177,6 +177,13 @@ func (p *program) choosePath(dir, plan string, target restore.TargetIdentity) (s
 		if err != nil {
 			return "", err
 		}
+		// Most of those that are there are of runs that were whole, and reading them
+		// would make each run of a plan slower than the one before.
+		if done, err := restore.EndsComplete(path, plan, target); err != nil {
+			return "", err
+		} else if done {
+			continue
+		}
 		r, err := restore.ReadReceipt(path)
 		switch {
 		case errors.Is(err, restore.ErrNoHeader):
