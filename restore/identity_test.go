@@ -138,7 +138,8 @@ func TestServersOfOneMachine(t *testing.T) {
 	if _, err := Undo(ctx, two, readReceipt(t, path), UndoOptions{}); !errors.Is(err, ErrOtherTarget) {
 		t.Errorf("the undo on the other server = %v, want ErrOtherTarget", err)
 	}
-	if r, err := Undo(ctx, two, readReceipt(t, path), UndoOptions{AnyServer: true}); err != nil || r.Gone != 5 {
+	// Dry, since the rows that it finds gone would be noted as taken back.
+	if r, err := Undo(ctx, two, readReceipt(t, path), UndoOptions{AnyServer: true, DryRun: true}); err != nil || r.Gone != 5 {
 		t.Errorf("the undo on any server found %d of 5 rows gone, %v", r.Gone, err)
 	}
 
