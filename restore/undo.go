@@ -154,6 +154,9 @@ type undoing struct {
 	// disputed says of the transaction at hand that rows of it are there and its line
 	// in the journal table is not. Then nothing of it is touched or noted.
 	disputed bool
+	// elsewhere says that this is not the server of the restore: what is not there may
+	// never have been.
+	elsewhere bool
 	// refused says of rows of the chunk at hand, by event_id, why the target would not
 	// take them back.
 	refused map[string]string
@@ -177,6 +180,7 @@ func (u *undoing) run(ctx context.Context) (err error) {
 	}
 	same := want
 	if u.opts.AnyServer {
+		u.elsewhere = here.Server != want.Server
 		same.Server = here.Server
 	}
 	if !here.Same(same) {
@@ -323,6 +327,10 @@ func (u *undoing) chunk(ctx context.Context, app string, rows []*receiptRow) (do
 	}
 }
 
+// notHere is said of rows that look as if they had been taken back, on a server that
+// is not the one of the restore.
+const notHere = "this is not the server of the restore, and the row is not here as restored"
+
 func (u *undoing) undo(ctx context.Context, conn *sql.Conn, app string, rows []*receiptRow, done *undoneChunk) error {
 	found, err := keyedRows(ctx, conn, &u.table, app, rows, !u.opts.DryRun)
 	if err != nil {
@@ -338,6 +346,8 @@ func (u *undoing) undo(ctx context.Context, conn *sql.Conn, app string, rows []*
 			done.Left = append(done.Left, LeftRow{AppCode: app, EventID: row.EventID, Outcome: row.Outcome, Why: why})
 		}
 		switch {
+		case !there && u.elsewhere:
+			left(notHere)
 		case !there && row.Outcome == Inserted:
 			done.Gone++
 		case !there:
@@ -360,6 +370,8 @@ func (u *undoing) undo(ctx context.Context, conn *sql.Conn, app string, rows []*
 				left(why)
 			case got != nil && got.RowHash() == row.RowHash:
 				back = append(back, old)
+			case got != nil && got.RowHash() == old.RowHash() && u.elsewhere:
+				left(notHere)
 			case got != nil && got.RowHash() == old.RowHash():
 				done.AlreadyBack++
 			default:

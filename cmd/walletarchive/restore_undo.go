@@ -23,7 +23,7 @@ const (
 )
 
 // errNoEnd says that an undo did all it could, which may not be all.
-var errNoEnd = errors.New("the receipt has no end: what it names was taken back, and whether it names all is not known")
+var errNoEnd = errors.New("the receipt has no end: what it names was taken back, and whether it names all is not known; the command of a restore that was killed ends it when run again")
 
 func restoreUndoCommand(p *program) *cli.Command {
 	return &cli.Command{
