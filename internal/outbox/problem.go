@@ -81,17 +81,7 @@ func (ps *problems) note(column string, code Code, format string, args ...any) {
 // being archived whole. Nil means that nothing does, as far as the definition
 // can tell; that every value can be carried is checked when it is read.
 func (t *Table) CheckSource() []Problem {
-	var ps problems
-	for i := range fields {
-		f := &fields[i]
-		c, ok := t.Column(f.name)
-		switch {
-		case !ok:
-			ps.fatal(f.name, MissingColumn, "the table has no such column")
-		case !readable(f.kind, c):
-			ps.fatal(f.name, WrongType, "type %s cannot be archived as %s", c.ColumnType, f.kind)
-		}
-	}
+	ps := problems(t.CheckReading())
 	for _, c := range t.Columns {
 		if !isArchived(c.Name) {
 			ps.note(c.Name, ExtraColumn, "not one of the archive's columns, so its values are not archived")

@@ -13,7 +13,7 @@ func (t *Table) CheckReading() []Problem {
 		case !ok:
 			ps.fatal(f.name, MissingColumn, "the table has no such column")
 		case !readable(f.kind, c):
-			ps.fatal(f.name, WrongType, "type %s cannot hold %s", c.ColumnType, f.kind)
+			ps.fatal(f.name, WrongType, "type %s cannot be read as %s", c.ColumnType, f.kind)
 		}
 	}
 	return ps
