@@ -99,6 +99,9 @@ process; 17 MiB is the least that the measurement shows. Why an aim is not reach
 	if b.rows != defaultRows || b.runs != defaultRuns {
 		fmt.Fprintf(&w, "\nThis run was smaller than `make bench` asks for (%d rows, %d rounds), so its ratios are rough.\n", defaultRows, defaultRuns)
 	}
+	if len(b.left) > 0 {
+		fmt.Fprintf(&w, "\nNot measured in this run: %s.\n", strings.Join(b.left, ", "))
+	}
 	for _, r := range b.results {
 		fmt.Fprintf(&w, "\n## %s\n\n", r.title)
 		if r.memory != nil {

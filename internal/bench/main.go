@@ -42,12 +42,16 @@ type bench struct {
 	many    int // rows of the case of many small batches
 	large   int // rows of the memory case
 	only    []string
+	left    []string // cases that are still to be run
+	out     string   // file of the document; "" writes none
 	dir     string
 	server  *scratch.Server
 	db      *sql.DB // no database selected
 	cfg     *mysql.Config
 	results []result
 }
+
+const allCases = "export,verify,restore,drill,batches,memory"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -59,17 +63,16 @@ func main() {
 	flag.IntVar(&b.rows, "rows", defaultRows, "rows of the table")
 	flag.IntVar(&b.many, "many", 500_000, "rows of the case of many small batches")
 	flag.IntVar(&b.large, "large", 2_000_000, "rows of the memory case")
-	only := flag.String("run", "export,verify,restore,drill,batches,memory", "cases to run")
+	only := flag.String("run", allCases, "cases to run")
 	limit := flag.Duration("timeout", 2*time.Hour, "give up after this long")
 	flag.Parse()
-	b.only = strings.Split(*only, ",")
+	b.only, b.left = strings.Split(*only, ","), strings.Split(allCases, ",")
 	ctx, cancel := context.WithTimeout(ctx, *limit)
 	defer cancel()
-	err := b.all(ctx)
-	if err == nil && *out != "" {
-		err = b.write(*out)
+	if b.out = *out; b.out != "" {
+		b.logf("writing %s after each case", b.out)
 	}
-	if err != nil {
+	if err := b.all(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -122,6 +125,12 @@ func (b *bench) all(ctx context.Context) (err error) {
 		b.logf("%s", c.name)
 		if err := c.run(ctx); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		b.left = slices.DeleteFunc(b.left, func(name string) bool { return name == c.name })
+		if b.out != "" { // what was measured stays when a later case is stopped
+			if err := b.write(b.out); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
