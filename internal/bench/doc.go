@@ -93,7 +93,7 @@ in batches of the default size where nothing else is said.
 A restore verifies the batch, restores it, and reads every row back before the commit. A drill does that and then
 compares on its own. The peers check nothing, dump in primary key order, and write no ledger. What the server itself
 needs for the rows is shown by a floor: one LOAD DATA of a file that is already sorted. Peak memory is of the largest
-process; 17 MiB is the least that the measurement shows. Why an aim is not reached is in DESIGN.md, "Where the time goes".
+process; about 20 MiB is the least that the measurement shows. Why an aim is not reached is in DESIGN.md, "Where the time goes".
 `, time.Now().UTC().Format(time.DateOnly), cpu(), runtime.NumCPU(), memory(), runtime.Version(), b.server.Describe(), b.rows,
 		strings.Join(versions(), "; "), b.runs)
 	if b.rows != defaultRows || b.runs != defaultRuns {
