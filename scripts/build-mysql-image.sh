@@ -45,7 +45,7 @@ chmod 0755 "$work" # the server initialises its data as another user
 cleanup() {
     # Where debootstrap was stopped half-way its mounts are still there.
     for mounted in proc sys dev/pts dev; do
-        if mountpoint -q "$work/root/$mounted"; then umount "$work/root/$mounted"; fi
+        if mountpoint -q "$work/tree/$mounted"; then umount "$work/tree/$mounted"; fi
     done
     rm -rf --one-file-system "$work"
 }
@@ -55,29 +55,29 @@ trap 'exit 130' INT
 
 echo "building $image with debootstrap" >&2
 if ! timeout 600 debootstrap --variant=minbase --include=mysql-server-core,mysql-client-core \
-    sid "$work/root" "$mirror" >"$work/log" 2>&1 </dev/null; then
+    sid "$work/tree" "$mirror" >"$work/log" 2>&1 </dev/null; then
     tail -n 20 "$work/log" >&2
     echo "$0: debootstrap failed" >&2
     exit 1
 fi
-chroot "$work/root" useradd --system --no-create-home --home-dir /var/lib/mysql --shell /usr/sbin/nologin mysql
-install -m 0755 mysql-image/entrypoint.sh "$work/root/usr/local/bin/walletarchive-mysqld"
+chroot "$work/tree" useradd --system --no-create-home --home-dir /var/lib/mysql --shell /usr/sbin/nologin mysql
+install -m 0755 mysql-image/entrypoint.sh "$work/tree/usr/local/bin/walletarchive-mysqld"
 # The data directory comes with the image, so that a container is up in a second;
 # without auto.cnf each server chooses an identity of its own.
-if ! timeout 120 chroot "$work/root" mysqld --no-defaults --initialize-insecure --user=mysql \
+if ! timeout 120 chroot "$work/tree" mysqld --no-defaults --initialize-insecure --user=mysql \
     --datadir=/var/lib/mysql >"$work/log" 2>&1 </dev/null; then
     tail -n 20 "$work/log" >&2
     echo "$0: mysqld --initialize-insecure failed" >&2
     exit 1
 fi
-rm "$work/root/var/lib/mysql/auto.cnf"
-version=$(chroot "$work/root" mysqld --version | sed 's/.*Ver \([^ ]*\).*/\1/')
+rm "$work/tree/var/lib/mysql/auto.cnf"
+version=$(chroot "$work/tree" mysqld --version | sed 's/.*Ver \([^ ]*\).*/\1/')
 case $version in
 "${image##*:}".*) ;;
 *) echo "$0: note: the tag of $image says otherwise, but unstable has MySQL $version now" >&2 ;;
 esac
 
-tar -C "$work/root" --one-file-system \
+tar -C "$work/tree" --one-file-system \
     --exclude=./var/cache/apt/'*' --exclude=./var/lib/apt/lists/'*' --exclude=./var/log/'*' \
     --exclude=./usr/share/doc/'*' --exclude=./usr/share/man/'*' --exclude=./usr/share/locale/'*' -c . |
     timeout 300 docker import \
