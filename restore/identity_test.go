@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hyapp/walletarchive/internal/mysqldb"
+	"github.com/hyapp/walletarchive/internal/mysqltest"
 	"github.com/hyapp/walletarchive/internal/outbox"
 	"github.com/hyapp/walletarchive/internal/scratch"
 )
@@ -45,7 +46,7 @@ func privateMariaDB(t *testing.T) string {
 	t.Helper()
 	s, err := scratch.Start(t.Context(), scratch.Options{Mode: scratch.ModeLocal, Binary: "mariadbd"})
 	if errors.Is(err, scratch.ErrNotInstalled) {
-		t.Skip(err)
+		mysqltest.Missing(t, mysqltest.MariaDB, err)
 	}
 	if err != nil {
 		t.Fatal(err)

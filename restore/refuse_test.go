@@ -254,15 +254,11 @@ func TestBatchNotStrict(t *testing.T) {
 // Without local_infile the loader is INSERT, and LOAD DATA LOCAL is an error
 // rather than something else in silence.
 func TestBatchLoader(t *testing.T) {
-	required, err := mysqltest.Required()
-	if err != nil {
-		t.Fatal(err)
-	}
 	server, err := scratch.Start(t.Context(), scratch.Options{
 		Mode: scratch.ModeLocal, Binary: "mariadbd", ServerArgs: []string{"--local-infile=0"}, TempDir: t.TempDir(),
 	})
-	if errors.Is(err, scratch.ErrNotInstalled) && len(required) == 0 {
-		t.Skip(err)
+	if errors.Is(err, scratch.ErrNotInstalled) {
+		mysqltest.Missing(t, mysqltest.MariaDB, err)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package mysqltest
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -12,8 +13,8 @@ import (
 // ClientArgs returns a command, program first, that runs the server's stock
 // client on the database of dsn: mariadb for MariaDB, and for MySQL the mysql of
 // its Docker image, which reads stdin and sees no file of this machine. Further
-// arguments of the client may be appended. Without the program the test is
-// skipped.
+// arguments of the client may be appended. Without the program the test ends
+// as without the server.
 func (s Server) ClientArgs(t testing.TB, dsn string) []string {
 	t.Helper()
 	cfg, err := mysql.ParseDSN(dsn)
@@ -29,7 +30,7 @@ func (s Server) ClientArgs(t testing.TB, dsn string) []string {
 		command = []string{"docker", "run", "--rm", "--interactive", "--network=host", "--entrypoint=mysql", image}
 	}
 	if _, err := exec.LookPath(command[0]); err != nil {
-		t.Skipf("no stock client: %v", err)
+		Missing(t, s.Name, fmt.Errorf("no stock client: %w", err))
 	}
 	command = append(command, "--no-defaults", "--user="+cfg.User, "--password="+cfg.Passwd, "--database="+cfg.DBName)
 	switch host, port, _ := strings.Cut(cfg.Addr, ":"); cfg.Net {

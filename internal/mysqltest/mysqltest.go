@@ -125,19 +125,34 @@ func Get(t testing.TB, name string) Server {
 	if !inMain {
 		t.Fatal("mysqltest: TestMain of this package does not call mysqltest.Main, so nobody would stop the servers")
 	}
-	required, err := Required()
-	if err != nil {
+	if _, err := Required(); err != nil {
 		t.Fatal("mysqltest: ", err)
 	}
 	slot.once.Do(func() { slot.start(t.Context(), name) })
 	switch {
 	case slot.err == nil:
-	case errors.Is(slot.err, ErrMissing) && !slices.Contains(required, name):
-		t.Skipf("no %s to test on: %v", name, slot.err)
+	case errors.Is(slot.err, ErrMissing):
+		Missing(t, name, slot.err)
 	default:
 		t.Fatalf("no %s to test on: %v", name, slot.err)
 	}
 	return slot.server
+}
+
+// Missing ends the test for want of the server of that name, or of what belongs
+// to it, such as its client: it fails where the environment requires that server,
+// and is skipped elsewhere.
+func Missing(t testing.TB, name string, why error) {
+	t.Helper()
+	required, err := Required()
+	switch {
+	case err != nil:
+		t.Fatal("mysqltest: ", err)
+	case slices.Contains(required, name):
+		t.Fatalf("no %s to test on: %v", name, why)
+	default:
+		t.Skipf("no %s to test on: %v", name, why)
+	}
 }
 
 // slot is a server of this test binary.

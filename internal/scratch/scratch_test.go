@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -42,13 +41,9 @@ func mustStart(t *testing.T, name string, opts scratch.Options) *scratch.Server 
 
 func skipWithout(t *testing.T, name string, err error) {
 	t.Helper()
-	required, requiredErr := mysqltest.Required()
-	if requiredErr != nil {
-		t.Fatal(requiredErr)
-	}
 	for _, missing := range []error{scratch.ErrNotInstalled, scratch.ErrNoDocker, scratch.ErrNoImage} {
-		if errors.Is(err, missing) && !slices.Contains(required, name) {
-			t.Skip(err)
+		if errors.Is(err, missing) {
+			mysqltest.Missing(t, name, err)
 		}
 	}
 }
