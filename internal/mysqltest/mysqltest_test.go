@@ -87,6 +87,7 @@ func TestRequired(t *testing.T) {
 		{"", "", true},
 		{"mysql", "mysql", true},
 		{"mysql,mariadb", "mysql mariadb", true},
+		{"mysql,cos", "mysql cos", true},
 		{"mysql, postgres", "", false},
 	} {
 		t.Run(test.value, func(t *testing.T) {
