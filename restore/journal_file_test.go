@@ -11,6 +11,24 @@ import (
 	"github.com/hyapp/walletarchive/manifest"
 )
 
+// wantNoReceipt wants each text, which differs from a good receipt, to be refused. It
+// is written to path.
+func wantNoReceipt(t *testing.T, path string, good []byte, texts map[string][]byte) {
+	t.Helper()
+	for name, bad := range texts {
+		if bytes.Equal(bad, good) {
+			t.Errorf("%s: nothing was changed", name)
+			continue
+		}
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := ReadReceipt(path); !errors.Is(err, ErrReceipt) {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+}
+
 func TestReadReceiptRefuses(t *testing.T) {
 	s := mysqltest.Get(t, mysqltest.MariaDB)
 	db := newTarget(t, s)
@@ -23,7 +41,7 @@ func TestReadReceiptRefuses(t *testing.T) {
 	}
 	lines := bytes.SplitAfter(good, []byte("\n"))
 	hash := []byte(rows[0].RowHash().String())
-	for name, bad := range map[string][]byte{
+	wantNoReceipt(t, path, good, map[string][]byte{
 		"empty":              {},
 		"a hash":             bytes.Replace(good, hash, []byte(manifest.SumHash(nil).String()), 1),
 		"a row less":         bytes.Join(append(append([][]byte{}, lines[:2]...), lines[3:]...), nil),
@@ -38,18 +56,7 @@ func TestReadReceiptRefuses(t *testing.T) {
 		"text after":         bytes.Replace(good, []byte("}\n"), []byte("} x\n"), 1),
 		"counts":             bytes.Replace(good, []byte(`"inserted":3`), []byte(`"inserted":2`), 1),
 		"another sequence":   bytes.ReplaceAll(good, []byte(`"seq":1`), []byte(`"seq":2`)),
-	} {
-		if bytes.Equal(bad, good) {
-			t.Errorf("%s: nothing was changed", name)
-			continue
-		}
-		if err := os.WriteFile(path, bad, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if r, err := ReadReceipt(path); !errors.Is(err, ErrReceipt) {
-			t.Errorf("%s: %+v, %v", name, r, err)
-		}
-	}
+	})
 }
 
 // TestJournalWithoutAWholeHeader goes on after a kill within the first line.
