@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -41,13 +39,7 @@ func destination(c *cli.Context) (d sink.Destination, err error) {
 	if d.Path == sink.Stdout {
 		return d, nil
 	}
-	if _, err := os.Lstat(d.Path); err == nil {
-		return d, usagef("--%s: %s is there already, and no file is replaced", toFlag, d.Path)
-	}
-	if dir, err := os.Stat(filepath.Dir(d.Path)); err != nil || !dir.IsDir() {
-		return d, usagef("--%s: there is no directory %s", toFlag, filepath.Dir(d.Path))
-	}
-	return d, nil
+	return d, needNewFile(toFlag, d.Path)
 }
 
 // toFile is a restore into a file or stdout.
